@@ -8,6 +8,7 @@ Must not know   what the servers do, what their log lines look like (logs.py).
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import os
 import signal
@@ -267,6 +268,8 @@ async def serve_until_told(
     from rocketlake.cli.build import log_build
     from rocketlake.net.network import CannotListen
 
+    if not faulthandler.is_enabled():
+        faulthandler.enable(2)  # a read of a file that was cut meanwhile ends the process: not without a word
     wish = _Wish(at_eof)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logs.reopen)
     gc.set_threshold(_COLLECT_AFTER)

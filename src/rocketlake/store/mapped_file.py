@@ -220,6 +220,10 @@ class MappedFile(Generic[P]):
         self._visible = end
         self._view = None
 
+    def was_cut(self, length: int) -> None:
+        """The file on disk ends at `length`, by no doing of the store: nothing behind is shown to readers any more."""
+        self._shows(min(self._visible, length))
+
     def end_at(self, position: int) -> None:
         """The written bytes end there, and only zeros lie behind (recovery)."""
         self.wrote = self.committed = position

@@ -12,6 +12,7 @@ Names and lengths: docs/internals/store_layout.md, "Offset files".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Generic, cast
 
@@ -23,7 +24,7 @@ from rocketlake.store.allocate import make_file
 from rocketlake.store.mapped_file import Bytes, MappedFile, P
 from rocketlake.store.paths import offset_file_name
 
-__all__ = ["FlushJob", "LogFiles", "MappedFileList"]
+__all__ = ["FlushJob", "LogFiles", "MappedFileList", "cure_of_a_cut"]
 
 _log = get_logger(__name__)
 
@@ -115,7 +116,7 @@ class MappedFileList(Generic[P]):
             path = self.folder / name
             if safe_end is not None:
                 self._lengthen(path, safe_end, names[number + 1 :])
-            damage = self._damage(path)
+            damage = self._damage(path, names)
             if damage is not None:
                 if not cut_at_damage:
                     raise damage
@@ -170,13 +171,14 @@ class MappedFileList(Generic[P]):
         finally:
             file.close()
 
-    def _damage(self, path: Path) -> StoreError | None:
+    def _damage(self, path: Path, names: Sequence[str]) -> StoreError | None:
         """Why the file cannot be the next one of this list."""
-        if self._disk.size(path) != self.file_size:
+        size = self._disk.size(path)
+        if size != self.file_size:
             return StoreError(
-                f"file is {self._disk.size(path)} bytes long, the setting says {self.file_size}",
+                f"file is {size} bytes long, the setting says {self.file_size}",
                 path=str(path),
-                hint="start with the file size the store was made with",
+                hint=self._cure_of_length(path, size, names),
             )
         if self.files and int(path.name) != self.files[-1].end:
             return StoreError(
@@ -185,6 +187,16 @@ class MappedFileList(Generic[P]):
                 hint="put the missing files back, or move the files before the gap away",
             )
         return None
+
+    def _cure_of_length(self, path: Path, size: int, names: Sequence[str]) -> str:
+        """The names of two neighbours tell the length that files were made with; one file alone does not."""
+        made_with = min((int(after) - int(before) for before, after in pairwise(names)), default=0)
+        if size < self.file_size == made_with:
+            return cure_of_a_cut(str(path), self.file_size)
+        setting = f"start with the file size the store was made with{f', {made_with}' if made_with else ''}"
+        if made_with or size > self.file_size:
+            return setting
+        return f"{setting}; if it is {self.file_size}, the file was cut: {cure_of_a_cut(str(path), self.file_size)}"
 
     def _names(self) -> list[str]:
         if not self._disk.exists(self.folder):
@@ -426,6 +438,14 @@ class MappedFileList(Generic[P]):
         """Close all files."""
         for mapped in self.files:
             mapped.close()
+
+
+def cure_of_a_cut(path: str, file_size: int) -> str:
+    """What to do about a file of the log that is too short."""
+    return (
+        "put back a whole copy of the file, from a backup or another replica, and start again; without a copy,"
+        f" `truncate -s {file_size} {path}` gives up what was cut off, and nothing else"
+    )
 
 
 LogFiles = MappedFileList[PhysicalOffset]

@@ -35,7 +35,7 @@ from rocketlake.store.topic_deletion import TopicDeletion
 
 __all__ = ["WORKERS", "StoreParts"]
 
-WORKERS = ("flush", "queues", "queue-files", "files", "delete", "notes", "reads")
+WORKERS = ("flush", "queues", "queue-files", "files", "delete", "notes", "reads", "watch")
 """The threads of a store, by their duties."""
 
 _ZERO_STEP = 256 * 1024

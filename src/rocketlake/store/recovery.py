@@ -78,6 +78,10 @@ class Recovery:
         if not self._log.list.files:
             if self._checkpoint.confirm_offset:
                 self.damaged_from = _START
+                _log.error(
+                    "the log has no file, but it was safe up to %d: its messages are lost",
+                    self._checkpoint.confirm_offset,
+                )
             self._table.destroy_all()
             self._index.destroy_all()
             self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = _START

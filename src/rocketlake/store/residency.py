@@ -12,6 +12,7 @@ Why: docs/decisions/0008-cold-reads-on-a-worker.md.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -210,6 +211,8 @@ class Residency(Service):
         with closing(self._files.open(path, read_only=True)) as file:
             for start, end, members in _joined(parts):
                 try:
+                    if end > file.size:  # a look at the view behind it would kill the process
+                        raise OSError(errno.EIO, f"the file was cut to {file.size} bytes", str(path))
                     for at in range(start, end, _READ_BYTES):
                         file.pread(min(_READ_BYTES, end - at), at)
                 except OSError as error:

@@ -1,32 +1,42 @@
-"""The duties of a store while it is open: dispatch, flush, commit, checkpoint, retention, the check of the index.
+"""The duties of a store while it is open: dispatch, flush, commit, checkpoint, retention, the checks of index and log.
 
-Owns        the services behind these duties, and the calls by which they use the parts.
+Owns        the services behind these duties, and the calls by which they use the parts; the look whether the files of
+            the log are still there, and what a lost one means for puts and reads.
 Must not know   puts and reads, how the store is opened (opening.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
+from rocketlake.base.worker import Worker, run_on
 from rocketlake.model.positions import EntryPosition, PhysicalOffset
+from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, IndexEnd
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.flush import PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.check import IndexCheck
 from rocketlake.store.late_files import NotSynced
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file import LogFile, MappedFile
+from rocketlake.store.mapped_file_list import cure_of_a_cut
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.retention import Removable, Retention
 
-__all__ = ["Upkeep"]
+__all__ = ["LogWatch", "Upkeep"]
 
 _log = get_logger(__name__)
+
+_LOOK_SECONDS = 1.0
+_GONE = -1
 
 
 class Upkeep:
@@ -91,7 +101,14 @@ class Upkeep:
             late.on_ready.append(self._dispatch_late)
         parts.late_queue_files.on_ready.append(self.queue_flush.file_ready)
         checkpoint_writer = CheckpointWriter(self.checkpoint, self.note_safe, clock, workers["queues"])
-        self.services: list[Service] = [self.queue_flush, checkpoint_writer, self.retention, self.durability]
+        self.log_watch = LogWatch(log, parts.disk, clock, workers["watch"])
+        self.services: list[Service] = [
+            self.queue_flush,
+            checkpoint_writer,
+            self.retention,
+            self.log_watch,
+            self.durability,
+        ]
         if not config.sync_flush:
             self.services.append(self._timed)
         if log.pool is not None:
@@ -238,3 +255,63 @@ class Upkeep:
             _log.error("%s; until then some messages are not found by their key", self._index_damage)
             self.on_index_damage(self._index_damage)
             self._ends.is_behind = True
+
+
+class LogWatch(Service):
+    """Looks each second whether the files of the log are still those on the disk: a hand may remove or cut one.
+
+    A removed file can still be written and synced, and nothing of it outlives the process: so puts must end. A look
+    behind the end of a file that was cut kills the process (SIGBUS): so readers must not come there.
+    """
+
+    def __init__(self, log: CommitLog, files: Files, clock: Clock, worker: Worker) -> None:
+        super().__init__("log-watch", clock)
+        self._log = log
+        self._files = files
+        self._worker = worker
+        self._lost: set[LogFile] = set()
+
+    async def start(self) -> None:
+        """Begin the looks."""
+        await super().start()
+        self.every("look", _LOOK_SECONDS, self.look)
+
+    async def look(self) -> None:
+        """One look at all files. After a loss the log takes no more records, until the next start. Raises OSError."""
+        files = [mapped for mapped in self._log.list.files if mapped not in self._lost]
+        suspects = await run_on(self._worker, lambda: [mapped for mapped in files if self._length(mapped) is not None])
+        # Meanwhile the store itself may have dropped, cut or mended one: only this thread knows.
+        files = self._log.list.files if suspects else []
+        lost = [
+            (mapped, length) for mapped in suspects if mapped in files and (length := self._length(mapped)) is not None
+        ]
+        for mapped, length in lost:
+            self._lost.add(mapped)
+            if length != _GONE:
+                mapped.was_cut(length)
+        if lost:
+            self._log.broken = self._log.broken or str(_loss(lost))
+
+    def _length(self, mapped: LogFile) -> int | None:
+        """The length on disk, _GONE without a file of this name; None if all is well."""
+        try:
+            length = self._files.size(mapped.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return _GONE
+        return length if length < mapped.size else None
+
+
+def _loss(lost: Sequence[tuple[LogFile, int]]) -> StoreError:
+    mapped, length = lost[0]
+    others = f", and {len(lost) - 1} others are lost, too" if len(lost) > 1 else ""
+    if length == _GONE:
+        return StoreError(
+            f"a file of the log was removed or moved away while the broker runs{others}",
+            path=str(mapped.path),
+            hint=f"move it back, or copy it from /proc/{os.getpid()}/fd before the broker stops; then restart",
+        )
+    return StoreError(
+        f"a file of the log was cut to {length} bytes while the broker runs{others}",
+        path=str(mapped.path),
+        hint=f"stop the broker, {cure_of_a_cut(str(mapped.path), mapped.size)}",
+    )

@@ -72,6 +72,7 @@ async def abandon(store: MessageStore) -> None:
         "checkpoint",
         "retention",
         "index-check",
+        "log-watch",
     }
     tasks = [task for task in asyncio.all_tasks() if task.get_name().split("/")[0] in names]
     for task in tasks:

@@ -97,6 +97,18 @@ async def test_a_reader_that_may_wait_asks_nobody(old: Old) -> None:
     assert old.looks() == 0
 
 
+async def test_a_part_of_a_file_that_was_cut_meanwhile_is_an_error(old: Old) -> None:
+    """To look at it through the mapping would kill the process."""
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(6)))
+    old.cool("commitlog")
+    cold = old.get()
+    old.world.disk.open(cold.cold[0][0]).truncate(1000)
+    old.load(cold)
+    while not old.ended:
+        old.reads.run_one()
+    assert "was cut to 1000 bytes" in str(old.ended[0])
+
+
 async def test_queue_entries_that_are_on_disk_are_loaded_first(old: Old) -> None:
     put_ok(old.store, b"one", b"two")
     old.store.queues.flush()
