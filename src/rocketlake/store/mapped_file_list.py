@@ -99,14 +99,18 @@ class MappedFileList(Generic[P]):
     # -- loading -------------------------------------------------------------------------------------------------------
 
     def load(
-        self, open_existing: OpenFile | None = None, *, safe_end: int | None = None, cut_at_damage: bool = False
+        self,
+        open_existing: OpenFile | None = None,
+        *,
+        safe_end: int | None = None,
+        before_cut: Callable[[StoreError], object] | None = None,
     ) -> None:
         """Open the files of the folder, all counted as full and flushed; recovery then finds the real end.
 
         A last file that was not made to its end is removed. `safe_end` is given after a crash: a last file that lost
         its end behind this offset gets zeros there. Raises StoreError for any other file of a wrong length, and for a
-        gap; with `cut_at_damage` (derived files after a crash) such a file and those behind it are removed instead.
-        Raises OSError.
+        gap; with `before_cut` (derived files) such a file and those behind it are removed after a call of it with the
+        error, which it may raise. Raises OSError.
         """
         open_existing = open_existing or self._disk.open
         names = self._names()
@@ -118,8 +122,9 @@ class MappedFileList(Generic[P]):
                 self._lengthen(path, safe_end, names[number + 1 :])
             damage = self._damage(path, names)
             if damage is not None:
-                if not cut_at_damage:
+                if before_cut is None:
                     raise damage
+                before_cut(damage)
                 for later in reversed(names[number:]):
                     self._disk.remove(self.folder / later)
                 break

@@ -106,7 +106,7 @@ class Opening:
                 self.index.make_first()
 
     def _load_index(self, clean: bool, index_ms: Millis) -> bool:
-        self.index.load(last_exit_ok=clean, index_ms=index_ms)
+        self.index.load(last_exit_ok=clean, index_ms=index_ms, before_cut=self._distrust)
         if self._is_open:  # it is late, and the end of the log was found without it
             self._recovery.index_came_late()
             self.index.truncate_after(self.log.list.wrote_offset)

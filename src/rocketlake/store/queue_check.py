@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from rocketlake.base.logs import get_logger
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.ends import SUSPECT, KnownEnds, QueueKey
+from rocketlake.store.consume_queue.entry import is_filler
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 
@@ -21,6 +22,7 @@ __all__ = ["QueueCheck"]
 _log = get_logger(__name__)
 
 _START = PhysicalOffset(0)
+_NONE = QueueOffset(0)
 _NAMED_MAX = 20
 
 
@@ -60,6 +62,20 @@ class QueueCheck:
                 self._compare_exactly(queue, key, count, end_physical)
             elif queue.max_offset < count:
                 self._compare_shorter(queue, key, count, end_physical)
+
+    def want_begins(self, log_min: PhysicalOffset) -> None:
+        """Build the queues again whose oldest files may be lost. Raises OSError.
+
+        Files are dropped up to the one with the first record that is still there. So a queue that begins behind the
+        start of the log, at the first entry of a file that is not number 0, may have lost files. Of those that have not
+        (one in as many as a file has entries) the walk makes the same again.
+        """
+        for queue in list(self._table):
+            entry = queue.first_entry if queue.files and queue.files[0].start else None
+            if entry is not None and entry[0] > log_min and not is_filler(entry[0], entry[1]):
+                key, count = (queue.topic, queue.queue_id), queue.max_offset
+                self._anew(queue, f"it begins at {queue.files[0].path}, files before it may be lost")
+                self._reach[key] = max(count, self._reach.get(key, _NONE))
 
     def _compare_exactly(
         self, queue: ConsumeQueue, key: QueueKey, count: QueueOffset, end_physical: PhysicalOffset

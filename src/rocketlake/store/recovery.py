@@ -100,6 +100,7 @@ class Recovery:
         if known is not None:
             known.forget_deleted(self._deletions.topics)
             self._check.compare(known, is_clean=clean)
+        self._check.want_begins(self._log.min_offset)
         all_keys = self._has_index and self._lacks_keys(known, clean=clean)
         usual = self._start_index(clean, dispatched)
         self._replay.missing_from = dispatched if clean else self._log.list.files[usual].start

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rocketlake.base.disk.faulty import FaultyFiles
+from rocketlake.base.errors import StoreError
 from rocketlake.codec.record import decode_records
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, pack_entry
 from rocketlake.store.message_store import MessageStore
@@ -81,12 +83,52 @@ def lengthen(world: World) -> None:
     overwrite(world, 35, pack_entry(100, 200, 0) * 2)
 
 
+def shorten(world: World, number: int, length: int) -> None:
+    file = world.disk.open(FOLDER / world.disk.list_dir(FOLDER)[number])
+    file.truncate(length)
+    file.sync()
+
+
+def empty_the_first_file(world: World) -> None:
+    shorten(world, 0, 0)
+
+
+def cut_the_second_file(world: World) -> None:
+    shorten(world, 1, 77)
+
+
+def cut_the_last_file(world: World) -> None:
+    shorten(world, -1, 77)
+
+
+def remove_the_first_file(world: World) -> None:
+    world.disk.remove(FIRST)
+
+
+def remove_the_second_file(world: World) -> None:
+    world.disk.remove(FOLDER / world.disk.list_dir(FOLDER)[1])
+
+
 def bodies_at(store: MessageStore, offset: int) -> list[bytes]:
     answer = store.get("T", 0, offset, 1, 1 << 20)
     return [message.body for message in decode_records(b"".join(answer.slices))]
 
 
-DAMAGES = [remove_folder, remove_all, zero_all, zero_the_end, make_one_negative, zero_one, copy_another_queue, lengthen]
+DAMAGES = [
+    remove_folder,
+    remove_all,
+    zero_all,
+    zero_the_end,
+    make_one_negative,
+    zero_one,
+    copy_another_queue,
+    lengthen,
+    empty_the_first_file,
+    cut_the_second_file,
+    cut_the_last_file,
+    remove_the_first_file,
+    remove_the_second_file,
+]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -232,9 +274,27 @@ async def test_what_another_broker_did_to_the_queues_in_between_is_no_damage(
     assert "built again" not in caplog.text
 
 
+def lose_the_last_file(world: World, names: list[str]) -> None:
+    world.disk.remove(ROOT / "index" / names[-1])
+
+
+def cut_an_index_file(number: int, length: int) -> Callable[[World, list[str]], None]:
+    def cut(world: World, names: list[str]) -> None:
+        file = world.disk.open(ROOT / "index" / names[number])
+        file.truncate(length)
+        file.sync()
+
+    return cut
+
+
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_lost_index_is_built_again(world: World, clean: bool, caplog: pytest.LogCaptureFixture) -> None:
-    store = await world.started(queue_flush_thorough_interval_ms=1000)
+@pytest.mark.parametrize(
+    "damage", [lose_the_last_file, cut_an_index_file(0, 100), cut_an_index_file(1, 0), cut_an_index_file(2, 0)]
+)
+async def test_a_lost_index_is_built_again(
+    world: World, damage: Callable[[World, list[str]], None], clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await world.started(queue_flush_thorough_interval_ms=1000, index_entries=30)
     for number in range(60):
         store.put(message(b"." * 200, properties=b"KEYS\x01k%d\x02" % number))
     if clean:
@@ -243,10 +303,27 @@ async def test_a_lost_index_is_built_again(world: World, clean: bool, caplog: py
         await world.clock.run_for(3000)
     await world.killed()
     names = world.disk.list_dir(ROOT / "index")
-    world.disk.remove(ROOT / "index" / names[-1])
-    store = await world.started()
+    assert len(names) == 3
+    damage(world, names)
+    store = await world.started(index_entries=30)
     assert "key index is built again" in caplog.text
     assert [len(store.query("T", f"k{number}", 32, 0, 1 << 60).slices) for number in range(60)] == [1] * 60
+
+
+async def test_the_only_file_that_was_cut_may_be_of_another_setting_and_the_cure_says_both(world: World) -> None:
+    store = await world.started()
+    store.put(message(b"one", properties=b"KEYS\x01k\x02"))
+    await store.stop()
+    name = world.disk.list_dir(ROOT / "index")[0]
+    for path, setting in ((FIRST, "mappedFileSizeConsumeQueue"), (ROOT / "index" / name, "maxIndexNum")):
+        world.disk.open(path).truncate(100)
+        with pytest.raises(StoreError, match=f"{setting} the store was made with; if .* remove the f.* built again"):
+            await world.started()
+        await world.killed()
+        world.disk.remove(path)
+    store = await world.started()
+    assert bodies_of(store) == [b"one"]
+    assert store.query("T", "k", 32, 0, 1 << 60).slices
 
 
 def put_keyed(store: MessageStore, first: int, count: int, queues: int = 1) -> None:

@@ -153,6 +153,11 @@ class ConsumeQueue(QueueTail):
         found = self.read(offset, 1)
         return found[0] if found else None
 
+    @property
+    def first_entry(self) -> Entry | None:
+        """The first entry of its oldest file, None if there is none."""
+        return self.entry(self._first_in_files)
+
     def next_file_offset(self, offset: QueueOffset) -> QueueOffset:
         """First queue offset of the file behind the one that would hold `offset`."""
         return offset + self.entries_per_file - offset % self.entries_per_file

@@ -94,20 +94,42 @@ class ConsumeQueueTable:
         Returns those that lost entries in the middle; `before_cut` is called before the rest of such a one is cut off.
         """
         torn: list[ConsumeQueue] = []
+        damages: list[StoreError] = []
+
+        def damaged(error: StoreError) -> None:
+            if last_exit_ok:  # else a crash came before their syncs
+                self._check_setting(error)
+                before_cut()
+                damages.append(error)
+                _log.error("%s: %s; this file and those behind it are made again", error.path, error.what)
+
         for topic, queue_id, folder in queue_folders(self.folder, self._disk):
             mapped = self._file_list(folder)
             mapped.load(
                 lambda path: self._open.existing(path, self.file_size, is_safe=last_exit_ok),
                 safe_end=None if last_exit_ok else 0,
-                cut_at_damage=not last_exit_ok,
+                before_cut=damaged,
             )
             queue = self._queue(topic, queue_id, mapped)
-            if queue.recover(all_flushed=last_exit_ok, before_cut=before_cut):
+            if queue.recover(all_flushed=last_exit_ok, before_cut=before_cut) or damages:
                 torn.append(queue)
+                damages.clear()
             self._topics.setdefault(topic, {})[queue_id] = queue
             if not queue.is_flushed:
                 self._not_flushed[queue] = None
         return torn
+
+    def _check_setting(self, error: StoreError) -> None:
+        """Raise this error of a file, unless the files of other lengths show that the setting is right."""
+        for _topic, _queue_id, folder in queue_folders(self.folder, self._disk):
+            if any(self._disk.size(folder / name) == self.file_size for name in self._disk.list_dir(folder)):
+                return
+        raise StoreError(
+            error.what,
+            path=error.path,
+            hint="start with the mappedFileSizeConsumeQueue the store was made with; if that is"
+            f" {self.file_size}, remove the file: its entries are built again from the log",
+        )
 
     def _file_list(self, folder: Path) -> QueueFiles:
         return MappedFileList(folder, self.file_size, self._disk, lambda path: self._open.make(path, self.file_size))

@@ -17,6 +17,7 @@ from pathlib import Path
 from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.base.logs import get_logger
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.disk_wait import DiskWait
 from rocketlake.store.key_index.file import SLOTS_WAITING_MAX, KeyIndexFile
@@ -24,6 +25,8 @@ from rocketlake.store.key_index.layout import file_size, key_hash
 from rocketlake.store.late_files import LateFiles
 
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
+
+_log = get_logger(__name__)
 
 _NO_LIMIT = PhysicalOffset(2**63 - 1)
 _START = PhysicalOffset(0)
@@ -108,15 +111,16 @@ class KeyIndex:
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def load(self, *, last_exit_ok: bool, index_ms: Millis) -> None:
+    def load(self, *, last_exit_ok: bool, index_ms: Millis, before_cut: Callable[[], object] = bool) -> None:
         """Open the files; after an unclean stop mend those that were not safe at the checkpoint's `index_ms`.
 
-        Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
+        Apache deletes them instead, and with them what it does not dispatch again. If one that was safe is too short
+        now, all are removed after a call of `before_cut`: the index is built again. Raises OSError, StoreError.
         """
         self._forget()  # an earlier try may have loaded files before the disk was full
         self.safe_ms = index_ms
         try:
-            self._load(last_exit_ok, index_ms)
+            self._load(last_exit_ok, index_ms, before_cut)
         except OSError:
             self._forget()  # a full disk; it may be tried again
             raise
@@ -126,11 +130,24 @@ class KeyIndex:
         while self.files:
             self.files.pop().close()
 
-    def _load(self, last_exit_ok: bool, index_ms: Millis) -> None:
+    def _load(self, last_exit_ok: bool, index_ms: Millis, before_cut: Callable[[], object]) -> None:
         names = index_names(self.folder, self._disk)
-        if not last_exit_ok:
-            names = self._without_unfinished(names, index_ms)
-        for name in names:
+        whole = file_size(self._slots, self._entries_max)
+        sizes = [self._disk.size(self.folder / name) for name in names]
+        if sizes and not sizes[-1]:
+            # A power cut may bring the name of an unused file back. If it had keys, `queueEnds` tells that they lack.
+            self._disk.remove(self.folder / names.pop())
+            sizes.pop()
+        keep = next((at for at, size in enumerate(sizes) if size < whole), len(names))
+        if keep < len(names) and (last_exit_ok or (keep == 0 and index_ms > 0)):
+            self._check_settings(self.folder / names[keep], sizes)
+            before_cut()
+            keep = 0
+        # Else a crash left it shorter than it was made, and it was never safe. Several can be short: files are synced
+        # by interval, and small ones fill up faster than that.
+        for name in names[keep:]:
+            self._disk.remove(self.folder / name)
+        for name in names[:keep]:
             self.files.append(self._open(name))
         if last_exit_ok:
             self.safe_physical = self.last_physical_offset
@@ -156,19 +173,17 @@ class KeyIndex:
         if empty:
             self._disk.sync_dir(self.folder)
 
-    def _without_unfinished(self, names: list[str], index_ms: Millis) -> list[str]:
-        """The names before the first file that a crash left shorter than it was made; that one was never safe.
-
-        Several can be short: files are synced by interval, and small ones fill up faster than that.
-        """
+    def _check_settings(self, short: Path, sizes: Sequence[int]) -> None:
+        """Raises StoreError for a file that is too short, unless another one shows that the settings are right."""
         whole = file_size(self._slots, self._entries_max)
-        short = (at for at, name in enumerate(names) if self._disk.size(self.folder / name) < whole)
-        keep = next(short, len(names))
-        if keep == 0 and index_ms > 0:
-            return names  # something was safe: made with other settings; opening the first one says so
-        for name in names[keep:]:
-            self._disk.remove(self.folder / name)
-        return names[:keep]
+        if whole not in sizes:
+            raise StoreError(
+                f"the file has {self._disk.size(short)} bytes, the settings ask for {whole}",
+                path=str(short),
+                hint="start with the maxHashSlotNum and maxIndexNum the store was made with; if those are these, remove"
+                f" the folder {self.folder}: it is built again from the log",
+            )
+        _log.error("%s has %d bytes of %d: the key index is made again", short, self._disk.size(short), whole)
 
     def _open(self, name: str) -> KeyIndexFile:
         return KeyIndexFile(
