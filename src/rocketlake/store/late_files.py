@@ -91,8 +91,9 @@ class LateFiles:
         self.is_serving = self._worker is not None
 
     def ask_no_more(self) -> None:
-        """The worker is about to be closed: it ends what it has, and every other file stays late until `end`."""
+        """The worker is about to be closed: it ends what it has begun, and every other file stays late until `end`."""
         self._is_asking = False
+        self.forget([path for path, asked in self._asked.items() if not asked.is_done])
 
     def end(self) -> None:
         """From now on the caller makes files itself. Files that nobody took are closed."""

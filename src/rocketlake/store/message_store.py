@@ -159,11 +159,13 @@ class MessageStore(StoreReads, Service):
             await self.residency.stop()
             for late in self._late_files:
                 late.ask_no_more()
-            for worker in self._workers.values():
-                await worker.close()
+            for name, worker in self._workers.items():
+                if name != "watch":
+                    await worker.close()
             for late in self._late_files:
                 late.end()
             await self._opening.flush_all()
+            await self._workers["watch"].close()
         except Exception as error:
             trace = None if isinstance(error, OSError | StoreError) else error
             _log.error("the store could not be stopped cleanly, the next start recovers it: %s", error, exc_info=trace)

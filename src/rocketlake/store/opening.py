@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from rocketlake.base.clock import Millis
 from rocketlake.base.disk.seam import Closeable, is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import run_on
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.recovery import Recovery
+from rocketlake.store.slow_work import Progress
 from rocketlake.store.unconfirmed import Unconfirmed
 from rocketlake.store.upkeep import Upkeep
 
@@ -27,9 +30,10 @@ __all__ = ["Opening"]
 
 _log = get_logger(__name__)
 
-_SAY_SECONDS = 5.0
 _FLUSH_SLICE = 16
 """Queues synced by a stop before it looks at the time."""
+_TOGETHER = 256
+"""So many queues are worth a sync of the whole disk."""
 
 
 class Opening:
@@ -170,24 +174,36 @@ class Opening:
         self._parts.disk.sync_dir(self._parts.paths.root)
 
     async def _flush_queues(self) -> None:
-        """In slices, so that the loop lives, and no longer than `stopFlushMs`: a start builds the rest from the log."""
-        clock, seconds = self._clock, self.config.stop_flush_ms / 1000
-        deadline = clock.monotonic() + seconds
-        say_at = clock.monotonic() + _SAY_SECONDS
-        for left in self.queues.flush_each():
+        """No longer than `stopFlushMs`: a start builds the rest from the log.
+
+        All tails go into files first. The disk syncs many of them together: one by one, each would wait for the journal
+        of the file system.
+        """
+        deadline = self._clock.monotonic() + self.config.stop_flush_ms / 1000
+        progress = Progress(self._clock)
+        disk, folder = self._parts.disk, self._parts.paths.root
+        count = await self._in_slices(self.queues.write_each(), deadline, progress)
+        if count >= _TOGETHER and await run_on(self._parts.workers["watch"], lambda: disk.sync_all(folder)):
+            self.queues.were_synced()
+        await self._in_slices(self.queues.flush_each(), deadline, progress)
+
+    async def _in_slices(self, steps: Iterator[int], deadline: float, progress: Progress) -> int:
+        """Take the steps so that the loop lives; how many they were. Raises StoreError behind the deadline."""
+        count = 0
+        for left in steps:
+            count += 1
             if left % _FLUSH_SLICE:
                 continue
             await asyncio.sleep(0)
-            now = clock.monotonic()
-            if now >= deadline and left:
+            if left and self._clock.monotonic() >= deadline:
                 raise StoreError(
-                    f"{left} consume queues are not on disk after {seconds:g} s",
+                    f"{left} consume queues are not on disk after {self.config.stop_flush_ms / 1000:g} s",
                     path=str(self._parts.paths.consume_queue),
                     hint="start again, they are built from the log; raise stopFlushMs for longer stops",
                 )
-            if now >= say_at:
-                say_at = now + _SAY_SECONDS
+            if progress.is_due():
                 _log.info("stopping: %d consume queues are still to be written", left)
+        return count
 
     def release(self) -> None:
         for part in (self.log.list, self.queues, self.index, self.checkpoint, self._lock):

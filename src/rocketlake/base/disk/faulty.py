@@ -210,6 +210,10 @@ class FaultyFiles:
         """May fail."""
         self._do("sync_dir", path, self.inner.sync_dir, path)
 
+    def sync_all(self, path: Path) -> bool:
+        """As the inner disk; a fault of it says that the machine cannot."""
+        return self.plan.take("sync_all", path) is None and self.inner.sync_all(path)
+
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """As the inner disk, or what the plan says."""
         total, free = self.inner.disk_usage(path)

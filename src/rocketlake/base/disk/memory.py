@@ -295,6 +295,13 @@ class MemoryFiles:
             if known.parent == path:
                 self._safe_names[known] = node
 
+    def sync_all(self, path: Path) -> bool:
+        """All bytes and names."""
+        for node in self._nodes.values():
+            node.sync()
+        self._safe_names = dict(self._nodes)
+        return True
+
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """(capacity, free) bytes."""
         return self.capacity, max(0, self.capacity - self.used)

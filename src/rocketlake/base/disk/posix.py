@@ -6,10 +6,14 @@ Must not know   the content of files, the time of syncs.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import mmap
 import os
+import platform
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +130,9 @@ class _PosixFile:
 
 
 _data_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+_syncfs: Callable[[int], int] | None = None
+if sys.platform == "linux" and tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (5, 8):
+    _syncfs = getattr(ctypes.CDLL(None), "syncfs", None)  # older ones keep errors to themselves
 
 
 class _PosixLock:
@@ -246,6 +253,16 @@ class PosixFiles:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_all(self, path: Path) -> bool:
+        """syncfs; Python has no call of its own for it."""
+        if _syncfs is None:
+            return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _syncfs(descriptor) == 0
         finally:
             os.close(descriptor)
 

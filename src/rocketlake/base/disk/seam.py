@@ -113,6 +113,12 @@ class Files(Protocol):
     def sync_dir(self, path: Path) -> None:
         """Return when the names in this folder survive a power cut."""
 
+    def sync_all(self, path: Path) -> bool:
+        """True when all files and names of the disk that holds `path` survive a power cut; False: sync each.
+
+        Some machines cannot. It writes what others have left to write on this disk, too.
+        """
+
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """(used and free for us together, free for us) bytes of the disk that holds `path`, as `df` counts them.
 

@@ -147,6 +147,11 @@ class WatchedFiles:
         self._told("sync_dir", path)
         self.inner.sync_dir(path)
 
+    def sync_all(self, path: Path) -> bool:
+        """As the inner disk."""
+        self._told("sync_all", path)
+        return self.inner.sync_all(path)
+
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """As the inner disk."""
         self._told("disk_usage", path)

@@ -67,7 +67,7 @@ class OpenFiles:
 
     def _make(self, path: Path, size: int) -> File:
         self.before_make(path)
-        if self.files.exists(path.parent):
+        if any(name != path.name for name in self.files.list_dir(path.parent)):
             # A power cut must not leave a later file without the earlier one: that looks like a queue whose old part
             # has expired.
             self.files.sync_dir(path.parent)

@@ -535,8 +535,7 @@ class ConsumeQueue(QueueTail):
         self._list.destroy()
 
     def close(self) -> None:
-        """Write the tail and close all files. Raises OSError."""
-        self.write_tail()
+        """Close all files; entries of a tail that was not written are in the log only."""
         self._list.close()
 
 

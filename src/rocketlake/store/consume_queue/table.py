@@ -305,6 +305,21 @@ class ConsumeQueueTable:
                 self._not_flushed.pop(queue, None)
             yield job
 
+    def write_each(self) -> Iterator[int]:
+        """Carry all tails into files, one queue a step; says how many are left. Raises OSError, StoreError."""
+        queues = list(self._not_flushed)
+        for done, queue in enumerate(queues, 1):
+            queue.write_tail()
+            yield len(queues) - done
+
+    def were_synced(self) -> None:
+        """The disk has synced all files, and nothing was written meanwhile."""
+        for queue in list(self._not_flushed):
+            if (job := queue.to_flush(0)) is not None:
+                job.done()
+            if queue.is_flushed:
+                del self._not_flushed[queue]
+
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""
         for _queues_left in self.flush_each():

@@ -66,6 +66,7 @@ def test_all_is_found_again_after_a_restart() -> None:
     table = new_table(disk)
     for number in range(60):
         put(table, f"topic{number % 3}", number % 4, number * 100)
+    table.flush()
     table.close()
     again = reopened(disk)
     assert sorted(again.topics()) == ["topic0", "topic1", "topic2"]
