@@ -232,6 +232,18 @@ async def test_a_deleted_topic_has_no_messages_on_a_slave_that_becomes_the_maste
     await pair.stop()
 
 
+async def test_a_master_that_stops_in_order_is_a_plain_line_at_its_slave(
+    pair: ReplicaPair, caplog: pytest.LogCaptureFixture
+) -> None:
+    await pair.clock.run_for(2000)
+    await pair.master.stop()
+    await pair.clock.run_for(100)
+    said = [record for record in caplog.records if "table-copies/settings" in record.getMessage()]
+    assert [record.levelname for record in said] == ["WARNING"]
+    assert "waits for a peer" in said[0].getMessage()
+    assert said[0].exc_info is None
+
+
 async def test_a_slave_counts_producer_sequences_from_where_its_master_had_saved_them(pair: ReplicaPair) -> None:
     """So a slave that becomes the master reads the end of its log only."""
     await pair.create_topic(MASTER, "T")

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.base.health import Health
 from rocketlake.base.logs import RareWarnings, get_logger
 
@@ -172,7 +173,10 @@ class Service:
         duty.failures += 1
         pause = min(_PAUSE_SECONDS_FIRST * (1 << min(duty.failures - 1, 16)), duty.pause_seconds_max)
         name = f"{self.name}/{duty.name}"
-        self._failing.error(name, error, "%s failed, it is tried again in %.1f s: %r", name, pause, error)
+        if isinstance(error, LinkError | RemoteError):  # of a peer, which may have stopped in order
+            self._failing.warn(name, "%s waits for a peer, it is tried again in %.1f s: %s", name, pause, error)
+        else:
+            self._failing.error(name, error, "%s failed, it is tried again in %.1f s: %r", name, pause, error)
         if duty.failures >= _RED_AFTER:
             self.health.set(name, f"fails again and again, last with {error!r}")
         return pause
