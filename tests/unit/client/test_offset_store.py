@@ -9,9 +9,10 @@ import pytest
 
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.disk.posix import PosixFiles
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.client.consumer.offset_store import LocalOffsets, RemoteOffsets
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.response_code import ResponseCode
 
 Q0, Q1 = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
 PATH = Path("/offsets/client/group/offsets.json")
@@ -63,6 +64,26 @@ async def test_one_unreachable_broker_does_not_keep_the_others_from_saving() -> 
     brokers.down.clear()
     await store.persist([Q0, Q1])
     assert brokers.offsets == {Q0: 1, Q1: 2}
+
+
+async def test_offsets_of_a_deleted_topic_are_one_line_until_they_are_saved_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    there, other = {"S"}, MessageQueue("S", "b", 0)
+
+    async def save(queue: MessageQueue, offset: int) -> None:
+        if queue.topic not in there:
+            raise RemoteError("refused", code=ResponseCode.TOPIC_NOT_EXIST)
+
+    store = RemoteOffsets(Brokers().query, save)
+    for queue in (Q0, Q1, other):
+        store.update(queue, 1, increase_only=True)
+    lines = []
+    for is_made_anew in (False, False, False, True, False, False):
+        there = {"S", "T"} if is_made_anew else {"S"}
+        await store.persist([Q0, Q1, other])
+        lines.append(caplog.text.count("was not saved"))
+    assert lines == [1, 1, 1, 1, 2, 2]
 
 
 async def test_a_broker_that_does_not_answer_is_waited_for_twice_and_no_other_waits_for_it() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rocketlake.base.disk.seam import Files
-from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
@@ -74,6 +74,8 @@ class RemoteOffsets(_Memory):
         super().__init__()
         self._query = query
         self._save = save
+        self._unsaved: dict[str, dict[str, object]] = {}
+        """Broker -> topic -> the kind of error that the last round met: it is logged once, not in each round."""
 
     async def load(self) -> None:
         """Nothing is kept locally."""
@@ -93,6 +95,8 @@ class RemoteOffsets(_Memory):
     async def _persist_at_one(self, queues: Sequence[MessageQueue]) -> None:
         """A broker out of reach is waited for twice (a broken link is opened again), not once for each queue."""
         failures = 0
+        before = self._unsaved.pop(queues[0].broker_name, {})
+        unsaved = self._unsaved[queues[0].broker_name] = {}
         for queue in queues:
             offset = self._offsets.get(queue, NONE)
             if offset < 0:
@@ -100,7 +104,10 @@ class RemoteOffsets(_Memory):
             try:
                 await self._save(queue, offset)
             except RocketLakeError as error:
-                log.warning("offset %d of %s was not saved, next try at the next interval: %s", offset, queue, error)
+                kind = error.code if isinstance(error, RemoteError) else type(error)
+                if kind not in (before.get(queue.topic), unsaved.get(queue.topic)):
+                    log.warning("offset %d of %s was not saved, tried again at each interval: %s", offset, queue, error)
+                unsaved[queue.topic] = kind
                 failures += isinstance(error, LinkError)
                 if failures == FAILURES_MAX:
                     return
