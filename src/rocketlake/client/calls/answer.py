@@ -7,8 +7,9 @@ Must not know   the requests themselves.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any
 
 from rocketlake.base.errors import RemoteError
@@ -123,8 +124,13 @@ async def ask(
     return answer
 
 
-def refusal(answer: Command, request_code: int, address: str) -> RemoteError:
-    """The error for an answer whose code the caller does not accept. A cure in its remark is the server's own."""
+def refusal(
+    answer: Command, request_code: int, address: str, hints: Mapping[int, str] = MappingProxyType({})
+) -> RemoteError:
+    """The error for an answer whose code the caller does not accept.
+
+    A cure in its remark is the server's own. Where there is none, those of the caller (`hints`, by code) come first.
+    """
     try:
         code: Any = ResponseCode(answer.code)
         text = code.name
@@ -136,5 +142,5 @@ def refusal(answer: Command, request_code: int, address: str) -> RemoteError:
         code=answer.code,
         remark=answer.remark or "",
         address=address,
-        hint=cure or HINTS.get(code, _HINT_ELSE),
+        hint=cure or hints.get(answer.code) or HINTS.get(code, _HINT_ELSE),
     )

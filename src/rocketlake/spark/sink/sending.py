@@ -39,7 +39,7 @@ _WAITING_MAX_FACTOR = 3
 """Requests that are made or under way, as a multiple of option inFlight."""
 _PAUSE_MAX_SECONDS = 5.0
 
-_HINTS = {
+_HINTS: dict[int, str] = {
     ResponseCode.MESSAGE_ILLEGAL: "if it is too long: the broker's maxMessageSize bounds a whole request; lower"
     " 'batchBytes', or 'maxMessageBytes'",
 }
@@ -227,13 +227,7 @@ class Sending:
 
 
 def _refusal(answer: Command, queue: MessageQueue) -> RocketLakeError:
-    error = refusal(answer, int(RequestCode.SEND_BATCH_MESSAGE), queue.broker_name)
-    what, has_cure, cure = error.what.partition(". Cure: ")  # the remark of RocketLake's broker ends with a cure
-    if has_cure:
-        error.what, error.hint = what, cure
-    else:
-        error.hint = _HINTS.get(answer.code) or error.hint  # type: ignore[call-overload]  # the sink's own options first
-    return error
+    return refusal(answer, int(RequestCode.SEND_BATCH_MESSAGE), queue.broker_name, _HINTS)
 
 
 def _other(request: SendRequest, queue: MessageQueue) -> MessageQueue:
