@@ -18,6 +18,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
+from rocketlake.codec import property_text
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model import property_names as names
@@ -38,7 +39,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
-from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2
+from rocketlake.protocol.headers.send import PushReplyHeader, SendBackHeader, SendHeaderV2
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader, ResumeCheckHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -79,6 +80,7 @@ class BrokerWorld:
         self._waiting: set[asyncio.Task[None]] = set()
         self._heard: list[str] = []
         self._offsets = {"nowhere": 10_000_000}
+        self._refusing: set[str] = set()
         self._halves: dict[str, tuple[int, int]] = {"nowhere": (10_000_000, 0)}
         """(physical offset, half queue offset) of half messages by name; one that is checked gets that of its copy."""
         self._broker: Broker
@@ -195,6 +197,19 @@ class BrokerWorld:
         """A producer's heartbeat."""
         body = Heartbeat(client_id=client, producers=[ProducerEntry(group_name=group)])
         return _failure(await self._ask(Command.request(RequestCode.HEART_BEAT, body=body.encode()), client))
+
+    async def reply(self, to: str, body: str, topic: str = "C_REPLY_TOPIC", client: str = "c1") -> list[str]:
+        """A consumer answers a message of the client `to`; `to=nobody` names none."""
+        pairs = {names.MESSAGE_TYPE: "reply", names.CORRELATION_ID: "17", names.TTL: "3000"}
+        pairs |= {} if to == "nobody" else {names.REPLY_TO_CLIENT: to}
+        header = self._header(topic, "0", "0", "TBW102", "4", pairs)
+        answer = await self._ask(Command.request(RequestCode.SEND_REPLY_MESSAGE_V2, header, body.encode()), client)
+        return self._stored(answer, "") if (answer.fields or {}).get("msgId") != "0" else ["handed on"]
+
+    async def refuses(self, client: str) -> list[str]:
+        """From now on this client takes no answer."""
+        self._refusing.add(client)
+        return []
 
     async def half(
         self, topic: str, name: str, queue: str = "0", group: str = "p", born_ago: str = "0", properties: str = ""
@@ -388,7 +403,10 @@ class BrokerWorld:
         net = self._clients.get(client)
         if net is None:
             network = self._net.host(f"10.0.0.{client[1:]}")
-            handlers = {RequestCode.CHECK_TRANSACTION_STATE: lambda request: self._hear_check(client, request)}
+            handlers = {
+                RequestCode.CHECK_TRANSACTION_STATE: lambda request: self._hear_check(client, request),
+                RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: lambda request: self._hear_reply(client, request),
+            }
             net = self._clients[client] = NetClient(None, self._clock, handlers, network=network)
         return await net.invoke(f"{_HOST}:10911", command, _FOR_EVER_MS)
 
@@ -433,6 +451,15 @@ class BrokerWorld:
         self._halves[name] = (header.commit_log_offset, header.tran_state_table_offset)
         times = message.properties[names.TRANSACTION_CHECK_TIMES]
         self._heard.append(f"asked {client} about {name} to={message.topic}/{message.queue_id} times={times}")
+        return Reply()
+
+    def _hear_reply(self, client: str, request: Request) -> Reply:
+        if client in self._refusing:
+            return Reply(ResponseCode.SYSTEM_ERROR, remark="process reply message fail")
+        properties = property_text.decode((request.header(PushReplyHeader).properties or "").encode())
+        number, at = properties[names.CORRELATION_ID], properties[names.PUSH_REPLY_TIME]
+        assert int(at) == self._clock.now_ms()
+        self._heard.append(f"{client} has the answer {request.body.decode()} to {number}")
         return Reply()
 
     def _describe(self, name: str, answer: Command, waited_ms: int) -> str:

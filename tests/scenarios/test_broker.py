@@ -29,7 +29,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[BrokerWorld]:
     world.close()
 
 
-@pytest.mark.parametrize("path", scenarios("sends", "holds", "retry", "delay", "transactions", "roles"), ids=name)
+@pytest.mark.parametrize(
+    "path", scenarios("sends", "holds", "replies", "retry", "delay", "transactions", "roles"), ids=name
+)
 def test_broker(path: Path, play: Callable[[Path, Any], None], world: BrokerWorld) -> None:
     play(path, world)
 

@@ -270,6 +270,16 @@ class BrokerConfig:
         AdminAccess.LOOPBACK, why="hosts that may change topics, groups and settings (docs/decisions/0004)"
     )
 
+    store_replies: bool = setting(
+        True, java="storeReplyMessageEnable", why="store the answers to request messages that their clients have taken"
+    )
+    waiting_replies_max: int = setting(
+        10_000,
+        java="replyThreadPoolQueueCapacity",
+        low=1,
+        why="answers to request messages that wait for the word of their clients; above it they are refused as busy",
+    )
+
     # Behaviour: transactions
     reject_transactions: bool = setting(
         False, java="rejectTransactionMessage", why="refuse half messages of transactions"
@@ -418,6 +428,7 @@ UPDATABLE = frozenset(
         "lite_pull_enabled",
         "property_filter_enabled",
         "reject_transactions",
+        "store_replies",
         "transaction_timeout_ms",
         "transaction_checks_max",
         "transaction_check_interval_ms",

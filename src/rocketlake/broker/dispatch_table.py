@@ -36,6 +36,7 @@ from rocketlake.broker.processors.offset import Offset
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.replicas import ReplicaTalk
+from rocketlake.broker.processors.reply import SendReply
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.replicas.editions import Editions
@@ -101,12 +102,14 @@ class Row:
     cold: Cold = Cold.NEVER
 
 
-def sending_rows(send: Send, send_back: SendBack) -> Iterator[Row]:
-    """Sends of producers, and messages that consumers hand back."""
+def sending_rows(send: Send, send_back: SendBack, reply: SendReply) -> Iterator[Row]:
+    """Sends of producers, messages that consumers hand back, and their answers to messages that ask."""
     # fmt: off
     yield Row(Code.SEND_MESSAGE,                        send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_BATCH_MESSAGE,                  send.send,                  Lane.SEND,      Use.PUBLISH)
+    yield Row(Code.SEND_REPLY_MESSAGE,                  reply.send,                 Lane.SEND,      Use.PUBLISH)
+    yield Row(Code.SEND_REPLY_MESSAGE_V2,               reply.send,                 Lane.SEND,      Use.PUBLISH)
     yield Row(Code.CONSUMER_SEND_MSG_BACK, send_back.send_back, Lane.SEND, Use.SUBSCRIBE, cold=Cold.ANY_ORDER)
     # fmt: on
 

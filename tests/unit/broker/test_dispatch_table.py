@@ -82,6 +82,8 @@ async def test_sends_and_pulls_are_in_the_lanes_that_limit_them(table: dict[Code
         Code.SEND_MESSAGE_V2,
         Code.SEND_BATCH_MESSAGE,
         Code.CONSUMER_SEND_MSG_BACK,
+        Code.SEND_REPLY_MESSAGE,
+        Code.SEND_REPLY_MESSAGE_V2,
     }
     assert {code for code, row in table.items() if row.lane is Lane.PULL} == {
         Code.PULL_MESSAGE,

@@ -28,7 +28,7 @@ from rocketlake.protocol.response_code import ResponseCode
 __all__ = ["ASK_MS_MAX", "Push"]
 
 ASK_MS_MAX = 10_000
-"""How long a client may take to answer an administrator's question."""
+"""How long a client may take to answer an administrator's question, or to take an answer to its message."""
 _TOLD_AT_ONCE = 64
 _ASK_EACH_MS_MAX = 5_000
 """The same when several clients are asked (RocketMQ's limit, too)."""
@@ -75,6 +75,20 @@ class Push(Service):
         """Ask a client on behalf of an administrator; its answer becomes the answer to `request`."""
         self.spawn("pass-on", self._pass_on(request, asker, command))
         return HELD
+
+    def hand_on(self, asker: Asker, command: Command, done: Callable[[str], None]) -> None:
+        """Give a client a command and wait for its word; `done` is called once, with "" or with why it has it not."""
+        self.spawn("hand-on", self._hand_on(asker, command, done))
+
+    async def _hand_on(self, asker: Asker, command: Command, done: Callable[[str], None]) -> None:
+        failure = "the broker stops"
+        try:
+            answer = await asker.invoke(command, ASK_MS_MAX)
+            failure = "" if answer.code == ResponseCode.SUCCESS else answer.remark or f"code {answer.code}"
+        except LinkError as error:
+            failure = str(error)
+        finally:
+            done(failure)
 
     def ask_each(
         self,

@@ -1,4 +1,4 @@
-"""The wing of sends: messages of producers, and messages that consumers hand back.
+"""The wing of sends: messages of producers, messages that consumers hand back, answers to messages that ask.
 
 Owns        how the parts of this wing are put together; the answers to sends while it stops and on a slave.
 Must not know   the work of the parts.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.broker.dispatch_table import sending_rows
 from rocketlake.broker.intake.large_batches import LargeBatches
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
+from rocketlake.broker.processors.reply import SendReply
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.producer_sequences.catch_up import catch_up, catch_up_in_turns
@@ -21,6 +21,7 @@ from rocketlake.broker.sends.answer import SendAnswers
 from rocketlake.broker.sends.batch import BatchSends
 from rocketlake.broker.sends.incoming import Incoming
 from rocketlake.broker.sends.single import SingleSends
+from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.plain_runs import send_run
 from rocketlake.broker.wings.wing import MasterWing
@@ -34,7 +35,7 @@ __all__ = ["Sending"]
 class Sending(MasterWing):
     """Takes messages."""
 
-    def __init__(self, ground: Ground, queue_locks: QueueLocks) -> None:
+    def __init__(self, ground: Ground, clients: Clients) -> None:
         super().__init__("sending", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
         self._store = store
@@ -49,7 +50,7 @@ class Sending(MasterWing):
             keep_ms=config.now.producer_sequence_keep_ms,
         )
         sequenced = SequencedPuts(ground.intake, self.sequences, ground.saver, lambda: store.max_physical_offset)
-        rights = SendRights(config, ground.topics, ground.groups, queue_locks, clock)
+        rights = SendRights(config, ground.topics, ground.groups, clients.queue_locks, clock)
         incoming = Incoming(config, ground.topics, ground.role.address)
         answers = SendAnswers(config, ground.intake, ground.role.address)
         unique_keys = UniqueKeyMaker(ground.role.host, os.getpid(), clock.now_ms)
@@ -65,8 +66,17 @@ class Sending(MasterWing):
             stats=ground.stats,
             store_address=ground.role.address,
         )
+        reply = SendReply(
+            config,
+            rights,
+            clients.producers,
+            clients.push,
+            lambda request: send.send(request) if self.is_running else self.refuse(request),
+            store_address=ground.role.address,
+            clock=clock,
+        )
         self.tables = (self.sequences,)
-        self.rows = tuple(sending_rows(send, send_back))
+        self.rows = tuple(sending_rows(send, send_back, reply))
         self.run = send_run(ground, single, sequenced)
         self._large = large
         self._held = (ground.auto_create.held, sequenced.held)

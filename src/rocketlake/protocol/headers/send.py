@@ -1,4 +1,4 @@
-"""Headers of sending: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, send-back, and their answer.
+"""Headers of sending: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, send-back, their answer, pushed replies.
 
 Owns        field names, long and one-letter.
 Must not know   records, batch bodies (codec/record_batch.py).
@@ -97,6 +97,28 @@ class SendBackHeader(RequestHeader, kw_only=True):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
+
+
+class PushReplyHeader(TopicHeader, kw_only=True):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT: the fields of the send that brought an answer, and where the broker had it from.
+
+    The body is the message body. Hosts are `ip:port`, times in ms; `properties` holds CORRELATION_ID.
+    """
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
 
 
 def host_text(host: tuple[str, int]) -> str:
