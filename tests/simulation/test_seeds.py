@@ -43,10 +43,12 @@ def test_every_rule_holds(seed: int) -> None:
     assert history.acks, f"seed {seed}: nothing was acknowledged, so nothing was tested"
 
 
+@pytest.mark.long
 def test_one_seed_has_one_history() -> None:
     assert run_seed(3).events == run_seed(3).events
 
 
+@pytest.mark.long
 def test_other_seeds_have_other_histories() -> None:
     assert run_seed(4).events != run_seed(5).events
 

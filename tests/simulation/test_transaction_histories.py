@@ -11,14 +11,14 @@ from rocketlake.testing.transaction_history import run_history
 from rocketlake.testing.transaction_search import run_histories
 from tests.seeds import seeds
 
-_CHUNK = 30
+_CHUNK = 15
 _FOUND = (2926, 3027, 7968, 8124)
 """2926: a power cut left a key index short that was being made anew, and the broker did not start.
 
 The others: a power cut tore the property text of a copy, which no checksum covers, so it had lost its name."""
 
 
-@pytest.mark.parametrize("first", seeds("transactions", short=2 * _CHUNK, whole=300, each=_CHUNK))
+@pytest.mark.parametrize("first", seeds("transactions", short=4 * _CHUNK, whole=300, each=_CHUNK))
 def test_each_half_message_ends_once(first: int) -> None:
     figures = run_histories(range(first, first + _CHUNK))
     assert not figures.broken, "\n\n".join(figures.broken)
