@@ -133,3 +133,21 @@ def test_a_master_cut_off_from_its_replicas_is_replaced_if_they_are_enough() -> 
     assert counts_as_alive("b", GROUP, brokers.liveness)
     brokers.beat(1, stalled=0)
     assert brokers.judge() is Action.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("silent", "stalled", "action"),
+    [
+        (1100, 2100, Action.ELECT),
+        (900, 2100, Action.NOTHING),  # the link to the master may be just about to be made
+        (2500, 1900, Action.NOTHING),
+    ],
+)
+def test_a_master_that_its_replicas_hear_until_it_hangs_up_is_replaced_with_its_own_wait(
+    silent: int, stalled: int, action: Action
+) -> None:
+    """What they report does not arrive, so it hangs up after a second, and they hear nothing from then on."""
+    brokers = Brokers()
+    brokers.beat(1, stalled=stalled)
+    brokers.beat(2, 3, silent=silent)
+    assert brokers.judge() is action

@@ -24,7 +24,7 @@ from rocketlake.controller.watch.liveness import BrokerKey, Liveness, Pulse
 __all__ = ["CALM", "Action", "Verdict", "counts_as_alive", "heirs", "judge", "serves"]
 
 ACK_STALL_MS: Final = 2000
-"""A master that has waited for its replicas for so long, and that they do not hear, is cut off from them."""
+"""A master that has waited for its replicas for so long, and that they do not hear any more, is cut off from them."""
 _DOUBLED_MAX: Final = 2
 """So often that time is doubled."""
 
@@ -125,7 +125,9 @@ def _cut_off(name: str, group: Group, liveness: Liveness) -> Verdict:
     """Of a living master that waits for its replicas: is it that enough living ones do not hear it?"""
     assert group.master is not None
     alive = liveness.alive(name, group.members.keys() - {group.master})
-    deaf = {each for each in alive if _ha_silent_ms(BrokerKey(name, each), liveness) >= ACK_STALL_MS}
+    # Less than the wait: one whose reports do not arrive hears its master until that hangs up, a second later.
+    deaf_ms = min(ACK_STALL_MS, 1000 * liveness.limit_seconds)
+    deaf = {each for each in alive if _ha_silent_ms(BrokerKey(name, each), liveness) >= deaf_ms}
     if len(deaf) < group.min_in_sync or not group.electable & deaf:
         return CALM
     why = f"the master {group.master} waits for its replicas, and {sorted(deaf)}, which are alive, do not hear it"
