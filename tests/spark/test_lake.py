@@ -89,6 +89,31 @@ def test_delta_and_iceberg_through_spark_and_arrow(
     assert spark.read.format("rocketmq_lake").load(str(tmp_path / topics[1])).count() == 50
 
 
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+def test_partitions_with_letters_of_all_scripts(spark: SparkSession, tmp_path: Path, table_format: str) -> None:
+    values = ["杭州", "Zürich", "a b/c%", "\u007f\u0085\U0001d11e", "x:{[^]}#'\""]
+    rows = spark.createDataFrame(list(enumerate(values)), "id bigint, `城` string").coalesce(1)
+    folder = tmp_path / "t"
+    writer = rows.write.format("rocketmq_lake").option("tableFormat", table_format).option("partitionBy", "城")
+    writer.mode("append").save(str(folder))
+    wanted = dict(enumerate(values))
+    assert {row.id: row.城 for row in spark.read.format("rocketmq_lake").load(str(folder)).collect()} == wanted
+    if table_format == "delta":
+        found = DeltaTable(str(folder)).to_pyarrow_dataset().to_table().to_pandas()
+        assert dict(zip(found["id"], found["城"], strict=True)) == wanted
+    elif table_format == "iceberg":
+        found = catalog(folder).load_table(TABLE).scan().to_pandas()
+        assert dict(zip(found["id"], found["城"], strict=True)) == wanted
+    else:
+        plain = spark.read.parquet(str(folder))
+        assert {row.id: row.城 for row in plain.collect()} == wanted
+        assert [row.id for row in plain.where("`城` = '杭州'").collect()] == [0]
+        files = f"read_parquet('{folder}/*/*.parquet', hive_partitioning=true)"
+        assert dict(duckdb.sql(f"select id, 城 from {files}").fetchall()) == wanted
+        frame = pd.read_parquet(folder)
+        assert dict(zip(frame["id"], frame["城"].astype(str), strict=True)) == wanted
+
+
 def test_a_batch_write_with_a_number_happens_once(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(10).selectExpr("id", "cast(id as int) as small", "current_date() as day")
     for _ in range(2):

@@ -65,20 +65,20 @@ def open_described(path: Path) -> tuple[LakeTable, TableDescription]:
 
 
 def plan_compaction(files: Sequence[DataFile], target_bytes: int) -> Iterator[Rewrite]:
-    """Small files of a partition, put together up to the target size."""
+    """Small and misnamed files of a partition, put together up to the target size."""
     by_partition: dict[Partition, list[DataFile]] = {}
     for file in files:
-        if file.bytes < target_bytes * _FULL_PART:
+        if file.misnamed or file.bytes < target_bytes * _FULL_PART:
             by_partition.setdefault(file.partition, []).append(file)
     for partition, small in sorted(by_partition.items(), key=lambda item: str(item[0])):
         group: list[DataFile] = []
         for file in sorted(small, key=lambda file: file.name):
             if group and sum(each.bytes for each in group) + file.bytes > target_bytes:
-                if len(group) > 1:
+                if len(group) > 1 or group[0].misnamed:
                     yield Rewrite(partition, tuple(group))
                 group = []
             group.append(file)
-        if len(group) > 1:
+        if len(group) > 1 or group[0].misnamed:
             yield Rewrite(partition, tuple(group))
 
 

@@ -19,7 +19,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.spark.lake.bodies.make_parser import make_parser
 from rocketlake.spark.lake.messages import TaskWritten
 from rocketlake.spark.lake.options import LakeOptions
-from rocketlake.spark.lake.partition_names import safe_name
+from rocketlake.spark.lake.partition_names import ascii_name
 from rocketlake.spark.lake.partitioning import check_partition_columns
 from rocketlake.spark.lake.table_schema import stream_columns
 from rocketlake.spark.lake.table_sink import REASON, Attempt, TableSink, partition_columns, stored_columns
@@ -116,5 +116,5 @@ class LakeTask:
 def topic_folder(topic: str) -> str:
     """A topic as a folder name: `~` and two digits for any character but letters, digits, `_` and `-`, and for a
     `_` in front, which would hide the folder from readers. Not `%`: Delta and Iceberg read folders as URIs."""
-    name = safe_name(topic).replace(".", "%2E")
+    name = ascii_name(topic).replace(".", "%2E")
     return (f"%{ord(name[0]):02X}{name[1:]}" if name[0] == "_" else name).replace("%", "~")

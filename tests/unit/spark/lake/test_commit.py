@@ -231,7 +231,7 @@ def test_a_power_cut_at_any_step_loses_and_doubles_nothing(seed: int) -> None:
     table = ParquetTable(folder, files)
     table.recover()
     live = {file.name: file.rows for file in table.files()}
-    visible = {name for day in "01" for name in files.list_dir(folder / f"day={day}")}
+    visible = {f"day={day}/{name}" for day in "01" for name in files.list_dir(folder / f"day={day}")}
     assert visible == set(live)
     committed = {entry.batch: entry.rows for entry in table.history(1000) if entry.operation == "append"}
     assert sorted(committed) == list(range(batch + 1))

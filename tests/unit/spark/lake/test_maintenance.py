@@ -121,6 +121,25 @@ def test_a_plan_fills_files_up_to_the_target_and_leaves_full_ones() -> None:
     assert plan == [[30, 30, 30], [30, 30, 10]]
 
 
+def test_folders_of_an_earlier_release_are_read_written_beside_and_renamed_by_a_compaction(tmp_path: Path) -> None:
+    """It wrote letters outside ASCII as bytes of UTF-8, which Spark does not put together again."""
+    folder, old = tmp_path / "t", "tags=%E6%9D%AD%E5%B7%9E"
+    query = Query(folder, partitionBy="tags")
+    query.run([message(0, tags="杭州")])
+    (folder / "tags=杭州").rename(folder / old)
+    (entry,) = (folder / "_rocketlake" / "log").glob("0*.json")
+    entry.write_text(entry.read_text("utf-8").replace("tags=杭州", old), "utf-8")
+    assert [row["tags"] for row in table_rows(folder)] == ["杭州"]
+    assert compact(folder, 1, dry_run=True, progress=silent).rewrites == 1
+    query.run([message(1, tags="杭州"), message(2, tags="b")])
+    assert len(list((folder / old).iterdir())) == 1
+    assert clean_now(folder) == 0
+    assert compact(folder, 1, dry_run=False, progress=silent).rewrites == 1
+    assert compact(folder, 1, dry_run=False, progress=silent).rewrites == 0
+    assert sorted(path.name for path in folder.glob("tags=*")) == ["tags=b", "tags=杭州"]
+    assert {row["queueOffset"]: row["tags"] for row in table_rows(folder)} == {0: "杭州", 1: "杭州", 2: "b"}
+
+
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_old_days_are_dropped_whole(tmp_path: Path, table_format: str) -> None:
     query = Query(tmp_path / "t", tableFormat=table_format)

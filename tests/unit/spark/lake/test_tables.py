@@ -18,7 +18,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.spark.lake.bodies.ddl import parse_ddl
 from rocketlake.spark.lake.data_source import RocketMQLakeDataSource
 from rocketlake.spark.lake.options import parse_options
-from rocketlake.spark.lake.partition_names import partition_folder, safe_name
+from rocketlake.spark.lake.partition_names import ascii_folder, partition_folder, safe_name
 from rocketlake.spark.lake.partitioning import with_store_day
 from rocketlake.spark.lake.reader import LakeReader
 from rocketlake.spark.lake.task import topic_folder
@@ -34,6 +34,9 @@ ODD = [
     "a=b",
     "50%",
     "ключ",
+    "杭州",
+    "\u007f\u0085\U0001d11e",
+    "杭" * 50,
     "a b'\"",
     "x" * 160,
     "",
@@ -90,6 +93,8 @@ def test_partitions_by_number_and_day(tmp_path: Path, table_format: str) -> None
 def test_names_of_folders() -> None:
     assert str(partition_folder((("storeDay", "2026-11-21"), ("tags", "a/b")))) == "storeDay=2026-11-21/tags=a%2Fb"
     assert safe_name("..") == "%2E%2E"
+    assert safe_name("城市 é:%") == "城市%20é%3A%25"
+    assert str(ascii_folder((("城", "é/"),))) == "_E5_9F_8E=_C3_A9_2F"
     topics = ("orders", "_x", "%RETRY%g", "a|b", ".~")
     assert [topic_folder(topic) for topic in topics] == ["orders", "~5Fx", "~25RETRY~25g", "a~7Cb", "~2E~7E"]
 

@@ -25,7 +25,7 @@ from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, sync_written
-from rocketlake.spark.lake.partition_names import Partition, partition_folder
+from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
@@ -223,8 +223,8 @@ class DeltaLakeTable:
 
 
 def _relative(file: str, partition: Partition) -> str:
-    # The folder is for people: Delta takes the values from its log. No character is left that a URI would escape.
-    return str(partition_folder(partition) / file).replace("%", "_")
+    # Delta takes the values from its log.
+    return str(ascii_folder(partition) / file)
 
 
 def _add(path: Path, file: DataFile, *, changes: bool = True) -> AddAction:

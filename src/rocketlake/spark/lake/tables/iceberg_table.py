@@ -23,7 +23,7 @@ from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, sync_written
-from rocketlake.spark.lake.partition_names import Partition, partition_folder
+from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
 from rocketlake.spark.lake.tables.iceberg_files import (
@@ -94,8 +94,8 @@ class IcebergLakeTable:
         return path
 
     def _place(self, file: str, partition: Partition) -> Path:
-        # The folder is for people: Iceberg takes the values from the file.
-        return self.path / "data" / str(partition_folder(partition) / file).replace("%", "_")
+        # Iceberg takes the values from the file.
+        return self.path / "data" / ascii_folder(partition) / file
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One transaction: files, snapshot properties, the query's property."""

@@ -105,11 +105,11 @@ class ParquetTable:
         self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
     ) -> bool:
         """Make the entry, then delete old files and move new ones: in between a reader sees fewer rows, never more."""
-        adds, removes = [_file_entry(file) for file in news], [_file_entry(file) for file in olds]
+        adds = [_file_entry(file) for file in news]
         for _ in range(_TRIES):
             head = self._log.head()
             version, live = self._log.live_files()
-            if head is None or any(old.path not in live for old in removes):
+            if head is None or any(old.name not in live for old in olds):
                 return False
             if head.version != version:
                 continue
@@ -120,10 +120,10 @@ class ParquetTable:
                 operation=operation,
                 schema=max(description.version, head.schema),
                 add=adds,
-                remove=[old.path for old in removes],
+                remove=[old.name for old in olds],
                 queries=head.queries,
-                rows=head.rows + sum(file.rows for file in adds) - sum(old.rows for old in removes),
-                bytes=head.bytes + sum(file.bytes for file in adds) - sum(old.bytes for old in removes),
+                rows=head.rows + sum(file.rows for file in adds) - sum(old.rows for old in olds),
+                bytes=head.bytes + sum(file.bytes for file in adds) - sum(old.bytes for old in olds),
             )
             if self._try(head, entry):
                 return True
@@ -188,8 +188,8 @@ class ParquetTable:
 
     def read_path(self, file: DataFile) -> Path:
         """The file's place, or staging if it is not moved yet."""
-        staged = self._staging / (file.name + _PENDING)
-        return staged if self._files.exists(staged) else self.path / _file_entry(file).path
+        staged = self._staging / (Path(file.name).name + _PENDING)
+        return staged if self._files.exists(staged) else self.path / file.name
 
     def history(self, limit: int) -> list[Committed]:
         """Remembered entries."""
@@ -240,7 +240,11 @@ def _remembered(head: Entry | None) -> dict[str, QueryHead]:
 
 
 def _file_entry(file: DataFile) -> FileEntry:
-    return FileEntry(str(partition_folder(file.partition) / file.name), list(file.partition), file.rows, file.bytes)
+    return FileEntry(_place(file.name, file.partition), list(file.partition), file.rows, file.bytes)
+
+
+def _place(name: str, partition: Partition) -> str:
+    return str(partition_folder(partition) / name)
 
 
 def _partition(file: FileEntry) -> Partition:
@@ -248,7 +252,9 @@ def _partition(file: FileEntry) -> Partition:
 
 
 def _data_file(file: FileEntry) -> DataFile:
-    return DataFile(Path(file.path).name, _partition(file), file.rows, file.bytes)
+    partition = _partition(file)
+    misnamed = file.path != _place(Path(file.path).name, partition)
+    return DataFile(file.path, partition, file.rows, file.bytes, misnamed)
 
 
 def _committed(entry: Entry) -> Committed:

@@ -49,10 +49,12 @@ class DataFile:
     """One Parquet file of a table."""
 
     name: str
-    """File name. For a live Delta or Iceberg file, which another program may have written, its path."""
+    """File name. For a live file its path as the table has it: other programs and earlier releases choose their own."""
     partition: Partition
     rows: int
     bytes: int
+    misnamed: bool = False
+    """Its folder has a name of an earlier release, from which Spark does not read the partition's values."""
 
 
 @dataclass(frozen=True, slots=True)
