@@ -72,7 +72,7 @@ def all_of(form: Any) -> dict[str, Any]:
     instead = {row: (b"other" * 50, None, b"")[row % 3] for row in range(0, len(form.crc_ok()), 4)}
     found = {
         "int32": form.int32s(16, 0), "size": form.int32s(0, 0), "reconsume": form.int32s(56, 2),
-        "born": form.int64s(40, 0, 1000), "store": form.int64s(48, 1), "place": form.int64s(28, 0),
+        "born": form.int64s(40, 0), "store": form.int64s(48, 1), "place": form.int64s(28, 0),
         "crc": form.crc_ok(), "bodies": form.bodies({}), "others": form.bodies(instead), "topics": form.topics(),
         "maps": form.maps(), "own": form.message_ids(b""), "ids": form.message_ids(b"UNIQ_KEY"),
         "born host": form.hosts(0), "store host": form.hosts(1),
@@ -206,7 +206,7 @@ def test_a_whole_run_is_walked_to_its_blank() -> None:
 def test_fields_and_rows_that_do_not_exist_are_refused() -> None:
     kernel = record_columns.RecordColumns(record(random.Random(1), 0), np.zeros(1, dtype=np.int64), bytearray)
     for call in (
-        lambda: kernel.int32s(70, 2), lambda: kernel.int64s(44, 0, 1), lambda: kernel.int32s(0, 3),
+        lambda: kernel.int32s(70, 2), lambda: kernel.int64s(44, 0), lambda: kernel.int32s(0, 3),
         lambda: kernel.hosts(2, str), lambda: kernel.body(1), lambda: kernel.body(-1), lambda: kernel.bodies({1: b""}),
     ):  # fmt: skip
         with pytest.raises(IndexError):

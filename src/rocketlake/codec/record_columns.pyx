@@ -304,15 +304,14 @@ cdef class RecordColumns:
             out[number] = <int32_t>load32(self._data + self._rows[number].at + at + self._rows[number].hosts[hosts])
         return target.owner
 
-    def int64s(self, int at, int hosts, int factor):
-        """A big-endian int64 of each record, multiplied; it wraps around."""
+    def int64s(self, int at, int hosts):
+        """A big-endian int64 of each record."""
         cdef _Target target = _Target(self._make, 8 * self._count)
         cdef uint64_t* out = <uint64_t*>target.at
         cdef Py_ssize_t number
-        cdef uint64_t by = <uint64_t>factor
         self._check_field(at, 8, hosts)
         for number in range(self._count):
-            out[number] = by * load64(self._data + self._rows[number].at + at + self._rows[number].hosts[hosts])
+            out[number] = load64(self._data + self._rows[number].at + at + self._rows[number].hosts[hosts])
         return target.owner
 
     cdef int _check_field(self, int at, int size, int hosts) except -1:

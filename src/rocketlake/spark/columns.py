@@ -25,14 +25,16 @@ from rocketlake.codec.record_walk import walk
 from rocketlake.model import property_names, sys_flag
 from rocketlake.spark.columns_numpy import NumpyForm
 from rocketlake.spark.record_form import Bools, Form, Ints, best_form
+from rocketlake.spark.schema import MS_MAX, MS_MIN
 
-__all__ = ["READ_FAULTS", "Records", "record_batch", "record_batches", "record_starts"]
+__all__ = ["READ_FAULTS", "Records", "are_held", "record_batch", "record_batches", "record_starts", "times"]
 
 READ_FAULTS = (ProtocolError, RecordError, UsageError)
 """The errors of a read of damaged bytes. UsageError: a record claims to be of a batch queue."""
 BODY_BYTES_MAX = 64 << 20
 """Unpacked bodies of one batch: small compressed ones may become large."""
 _ARROW_BYTES_MAX = 0x7FFFFFFF
+_NINE_DIGITS = 999_999_999
 _STORE_MS = layout.STORE_MS_AT - 8, 1  # position without the hosts before it, and how many these are
 _RECONSUME = 56, 2
 _NOTHING: Mapping[str, pa.Array] = MappingProxyType({})
@@ -80,6 +82,18 @@ def record_batches(
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
         begin = end
+
+
+def are_held(ms: Ints) -> Bools:
+    """True for each of these epoch milliseconds that a column shows."""
+    return np.asarray((ms >= MS_MIN) & (ms <= MS_MAX))
+
+
+def times(ms: Ints) -> pa.Array:
+    """Epoch milliseconds as timestamps, null for one outside the years 1 to 9999."""
+    held = are_held(ms)
+    micros = pa.array(ms * 1000) if bool(held.all()) else pa.array(np.where(held, ms, 0) * 1000, mask=~held)
+    return micros.view(pa.timestamp("us", "UTC"))
 
 
 class Records:
@@ -212,8 +226,8 @@ class Records:
         return pa.array(self._form.int64s(at, hosts))
 
     def times(self, at: int, hosts: int) -> pa.Array:
-        """The milliseconds at this position, as timestamps."""
-        return pa.array(self._form.int64s(at, hosts, 1000)).view(pa.timestamp("us", "UTC"))
+        """The milliseconds at this position, as timestamps; null outside the years 1 to 9999."""
+        return times(self._form.int64s(at, hosts))
 
     def message_ids(self, name: str) -> pa.Array:
         """The value of this property, or the id made of the store host and the physical offset."""
@@ -228,16 +242,19 @@ class Records:
         return self._texts.maps()
 
 
-def _number(name: str, digits_max: int, kind: pa.DataType, factor: int = 1) -> Callable[[Records], pa.Array]:
+def _number(name: str, most: int, kind: pa.DataType, factor: int = 1) -> Callable[[Records], pa.Array]:
+    digits_max = len(str(most))
+
+    def number(text: str | None) -> int | None:
+        if not text or len(text) > digits_max or not (text.isascii() and text.isdigit()) or int(text) > most:
+            return None
+        return int(text) * factor
+
     def column(records: Records) -> pa.Array:
         texts = records.property_column(name)
         if texts.null_count == len(records):
             return pa.nulls(len(records), kind)
-        numbers = [
-            int(text) * factor if text and len(text) <= digits_max and text.isascii() and text.isdigit() else None
-            for text in texts.to_pylist()
-        ]
-        return pa.array(numbers, pa.int64()).cast(kind)
+        return pa.array([number(text) for text in texts.to_pylist()], pa.int64()).cast(kind)
 
     return column
 
@@ -265,9 +282,9 @@ _COLUMNS: dict[str, Callable[[Records], pa.Array]] = {
     "reconsumeTimes": lambda records: records.int32s(*_RECONSUME),
     "bodyCRC": lambda records: records.int32s(layout.CRC_AT),
     "transactionId": _text(property_names.TRANSACTION_ID),
-    "delayLevel": _number(property_names.DELAY, 9, pa.int32()),
-    "deliverTimestamp": _number(property_names.TIMER_DELIVER_MS, 15, pa.timestamp("us", "UTC"), 1000),
-    "priority": _number(property_names.PRIORITY, 9, pa.int32()),
+    "delayLevel": _number(property_names.DELAY, _NINE_DIGITS, pa.int32()),
+    "deliverTimestamp": _number(property_names.TIMER_DELIVER_MS, MS_MAX, pa.timestamp("us", "UTC"), 1000),
+    "priority": _number(property_names.PRIORITY, _NINE_DIGITS, pa.int32()),
     "liteTopic": _text(property_names.LITE_TOPIC),
     "properties": lambda records: records.maps(),
 }

@@ -30,8 +30,8 @@ class KernelForm:
     def int32s(self, at: int, hosts: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         return np.frombuffer(self._kernel.int32s(at, hosts), dtype=np.int32)
 
-    def int64s(self, at: int, hosts: int, factor: int = 1) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.frombuffer(self._kernel.int64s(at, hosts, factor), dtype=np.int64)
+    def int64s(self, at: int, hosts: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.frombuffer(self._kernel.int64s(at, hosts), dtype=np.int64)
 
     def crc_ok(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return np.frombuffer(self._kernel.crc_ok(), dtype=np.bool_)

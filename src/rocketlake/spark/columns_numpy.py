@@ -76,8 +76,8 @@ class NumpyForm:
     def int32s(self, at: int, hosts: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         return self._numbers(at + self._hosts[hosts], ">i4").astype(np.int32)
 
-    def int64s(self, at: int, hosts: int, factor: int = 1) -> Ints:
-        return self._numbers(at + self._hosts[hosts], ">i8") * factor
+    def int64s(self, at: int, hosts: int) -> Ints:
+        return self._numbers(at + self._hosts[hosts], ">i8")
 
     def _slices(self, start: Ints, end: Ints) -> list[bytes]:
         data = self._data

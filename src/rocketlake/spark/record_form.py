@@ -30,8 +30,8 @@ class Form(Protocol):
     def int32s(self, at: int, hosts: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The int32 at position `at` behind so many hosts, of each record."""
 
-    def int64s(self, at: int, hosts: int, factor: int = 1) -> Ints:
-        """The int64 at position `at`, multiplied."""
+    def int64s(self, at: int, hosts: int) -> Ints:
+        """The int64 at position `at`."""
 
     def crc_ok(self) -> Bools:
         """True for each record whose body matches its checksum."""

@@ -30,7 +30,25 @@ from rocketlake.base.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "CORE", "Columns", "arrow_schema", "check_schema", "chosen_schema", "full_schema"]
+__all__ = [
+    "COLUMNS",
+    "CORE",
+    "DAY_MAX",
+    "DAY_MIN",
+    "MS_MAX",
+    "MS_MIN",
+    "Columns",
+    "arrow_schema",
+    "check_schema",
+    "chosen_schema",
+    "full_schema",
+]
+
+DAY_MIN, DAY_MAX = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31 in days since 1970: Python's datetime holds no others, so a column shows no others."""
+
+MS_MIN, MS_MAX = DAY_MIN * 86_400_000, (DAY_MAX + 1) * 86_400_000 - 1
+"""The same in milliseconds."""
 
 # name -> type and content (docs/how-to/spark.md lists the same)
 COLUMNS: dict[str, tuple[DataType, str]] = {

@@ -23,6 +23,8 @@ from rocketlake.model import sys_flag
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.columns import Records, record_batch, record_batches, record_starts
+from rocketlake.spark.pushdown import Comparison
+from rocketlake.spark.scan.wanted import Wanted
 from rocketlake.spark.schema import COLUMNS, CORE, arrow_schema, check_schema, chosen_schema, full_schema
 
 QUEUE = MessageQueue("T", "broker-a", 3)
@@ -197,6 +199,42 @@ def test_numbers_that_are_none_are_null(make_record: Make, digits: str) -> None:
     names = ("DELAY", "_SYS_MSG_PRIORITY_", "TIMER_DELIVER_MS")
     (row,) = batch_of(make_record(QUEUE, 0, b"x", properties=dict.fromkeys(names, digits))).to_pylist()
     assert (row["delayLevel"], row["priority"], row["deliverTimestamp"]) == (None, None, None)
+
+
+MILLISECOND = datetime.timedelta(milliseconds=1)
+FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC)
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+@pytest.mark.parametrize(
+    ("ms", "moment"),
+    [
+        (FIRST_MS, FIRST),
+        (FIRST_MS - 1, None),
+        (LAST_MS, LAST),
+        (LAST_MS + 1, None),
+        (1_764_000_000_000_000, None),  # microseconds
+        (1_764_000_000_000_000_000, None),  # nanoseconds, which become a time of today again if they overflow
+        (-(2**63), None),
+        (2**63 - 1, None),
+    ],
+)
+def test_times_that_python_does_not_hold_are_null(make_record: Make, ms: int, moment: datetime.datetime | None) -> None:
+    properties = {"TIMER_DELIVER_MS": str(ms)}
+    odd = make_record(QUEUE, 0, b"x", properties=properties, born_ms=ms, store_ms=ms)
+    rows = batch_of(odd, make_record(QUEUE, 1, b"x", born_ms=1, store_ms=1)).to_pylist()
+    delivery = moment if ms >= 0 else None
+    assert [rows[0][name] for name in ("bornTimestamp", "storeTimestamp", "deliverTimestamp")] == [
+        moment,
+        moment,
+        delivery,
+    ]
+    assert rows[1]["bornTimestamp"] == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + MILLISECOND
+    records = Records(odd, record_starts(odd))
+    for sign, bound in ((">=", -(2**62)), ("<", 2**62)):
+        found = Wanted((Comparison("storeTimestamp", sign, (bound,)),)).rows(records)
+        assert (found is None) == (moment is not None)
 
 
 def test_bodies_that_grow_come_in_several_batches(make_record: Make) -> None:

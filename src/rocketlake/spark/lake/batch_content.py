@@ -25,6 +25,7 @@ __all__ = ["BatchContent", "content_of"]
 
 _Numbers = NDArray[np.uint64]
 _MASK = (1 << 64) - 1
+_ALL = 0x7FFFFFFF
 _NULL = 0x9E3779B97F4A7C15
 
 
@@ -78,7 +79,7 @@ def _numbers(column: pa.Array) -> _Numbers:
     if pa.types.is_integer(column.type):
         numbers: _Numbers = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64)
     elif pa.types.is_nested(column.type):
-        numbers = np.array([_digest(repr(value).encode()) for value in column.to_pylist()], np.uint64)
+        numbers = np.array([_digest(text.encode()) for text in _texts(column)], np.uint64)
     else:
         texts = pc.cast(column, pa.binary() if _is_bytes(column.type) else pa.string()).dictionary_encode()
         digests = np.array([_digest(_bytes(value)) for value in texts.dictionary.to_pylist()] + [0], np.uint64)
@@ -86,6 +87,15 @@ def _numbers(column: pa.Array) -> _Numbers:
     if column.null_count:
         return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.uint64(_NULL), numbers)
     return numbers
+
+
+def _texts(column: pa.Array) -> list[str]:
+    try:
+        return [repr(value) for value in column.to_pylist()]
+    except (ValueError, OverflowError):  # a time that Python does not hold: this row alone is told in Arrow's words
+        if len(column) == 1:
+            return [column.to_string(window=_ALL, container_window=_ALL, element_size_limit=_ALL)]
+        return [text for row in range(len(column)) for text in _texts(column.slice(row, 1))]
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

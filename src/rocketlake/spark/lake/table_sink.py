@@ -27,6 +27,7 @@ from rocketlake.spark.lake.partitioning import check_partition_columns, cut, wit
 from rocketlake.spark.lake.table_schema import COLUMNS_MAX, STORE_DAY, arrow, clash, grown
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import LakeTable, data_file_name
+from rocketlake.spark.lake.tables.times import times_outside, without_times_outside
 
 __all__ = ["Attempt", "TableSink", "describe", "partition_columns", "stored_columns"]
 
@@ -207,6 +208,14 @@ class TableSink:
             batch = with_store_day(batch)
         columns |= {name: batch.column(place) for place, name in enumerate(batch.schema.names) if name not in columns}
         aligned = _aligned(columns, arrow(self._description.schema), len(batch))
+        if self._dead is None:
+            aligned = without_times_outside(aligned)  # the reason names them
+        elif outside := times_outside(aligned):
+            bad.update({kept[number]: reason for number, reason in outside.items()})
+            inside = [number for number in range(len(aligned)) if number not in outside]
+            if not inside:
+                return
+            kept, aligned = [kept[number] for number in inside], aligned.take(pa.array(inside, pa.int64()))
         misplaced: dict[int, str] = {}
         for partition, rows in cut(aligned, self._description.partition_by, misplaced):
             self._writer(partition).add(rows.select(self._file_columns()))

@@ -20,7 +20,7 @@ from rocketlake.base.java.json_text import TEXT_BYTES_MAX, JsonError, parse
 from rocketlake.spark.scan.checkpoint import read_checkpoint
 from rocketlake.spark.scan.messages import store_paths
 from rocketlake.spark.scan.options import ScanOptions
-from rocketlake.spark.schema import Columns
+from rocketlake.spark.schema import MS_MAX, MS_MIN, Columns
 from rocketlake.store.offset_files import queue_folders
 from rocketlake.store.reader import StoreReader
 
@@ -135,10 +135,14 @@ def checkpoint_rows(options: ScanOptions) -> Iterator[Row]:
     found = read_checkpoint(paths.checkpoint)
     if found is not None:
         yield {
-            "physicTimestamp": found.physic_ms * 1000,
-            "logicsTimestamp": found.logics_ms * 1000,
-            "indexTimestamp": found.index_ms * 1000,
+            "physicTimestamp": _micros(found.physic_ms),
+            "logicsTimestamp": _micros(found.logics_ms),
+            "indexTimestamp": _micros(found.index_ms),
             "masterFlushedOffset": found.master_flushed_offset,
             "confirmOffset": found.confirm_offset,
             "isOpen": paths.abort.exists(),
         }
+
+
+def _micros(ms: int) -> int | None:
+    return ms * 1000 if MS_MIN <= ms <= MS_MAX else None

@@ -16,6 +16,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import UsageError
+from rocketlake.spark.columns import times
 from rocketlake.spark.scan.key_lookup import IndexFile, index_files
 from rocketlake.spark.scan.messages import store_paths
 from rocketlake.spark.scan.options import ScanOptions
@@ -106,14 +107,14 @@ def index_batches(options: ScanOptions, part: IndexSlice, schema: pa.Schema) -> 
     with closing(IndexFile(store_paths(options).index / part.file, options.index_slots)) as file:
         for first in range(part.start, part.end, _ENTRIES_A_BATCH):
             entries = file.read(first, min(part.end - first, _ENTRIES_A_BATCH))
-            micros = (file.begin_ms + entries["seconds"].astype(np.int64) * 1000) * 1000
+            ms = file.begin_ms + entries["seconds"].astype(np.int64) * 1000
             yield _batch(
                 {
                     "file": pa.repeat(part.file, len(entries)),
                     "entry": _numbers(np.arange(first, first + len(entries)), np.int32),
                     "keyHash": _numbers(entries["hash"], np.int32),
                     "commitLogOffset": _numbers(entries["place"], np.int64),
-                    "storeTimestamp": _numbers(micros, np.int64).view(pa.timestamp("us", "UTC")),
+                    "storeTimestamp": times(ms),
                     "previousEntry": _numbers(entries["previous"], np.int32),
                 },
                 schema,

@@ -20,13 +20,14 @@ from pyspark.sql.types import IntegerType, StringType, TimestampType
 
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.model import property_names
+from rocketlake.spark.columns import times
 from rocketlake.spark.scan.config_tables import read_table
 from rocketlake.spark.scan.messages import MESSAGE_COLUMNS, SCHEDULE_TOPIC, PartRead, store_paths
 from rocketlake.spark.scan.options import ScanOptions
 from rocketlake.spark.scan.parts import QueueSlice, ScanPart
 from rocketlake.spark.scan.place_read import QUEUE_ENTRIES
 from rocketlake.spark.scan.wanted import Wanted
-from rocketlake.spark.schema import Columns, arrow_schema, chosen_schema
+from rocketlake.spark.schema import MS_MIN, Columns, arrow_schema, chosen_schema
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.offset_files import OffsetFiles
 from rocketlake.store.reader import StoreReader
@@ -107,14 +108,13 @@ def _number(text: str | None) -> int | None:
 def _due(options: ScanOptions, part: QueueSlice, offsets: np.ndarray[Any, Any]) -> pa.Array:
     """Delivery times, which stand where other queues have the tag's hash."""
     folder = store_paths(options).consume_queue / part.topic / str(part.queue_id)
-    micros = []
+    ms = []
     with closing(OffsetFiles(folder, PosixFiles())) as files:
         for offset in offsets.tolist():
             data = files.read(offset * ENTRY_SIZE, ENTRY_SIZE)
-            micros.append(
-                int(np.frombuffer(data, dtype=QUEUE_ENTRIES)[0]["tag"]) * 1000 if len(data) == ENTRY_SIZE else None
-            )
-    return pa.array(micros, pa.int64()).view(pa.timestamp("us", "UTC"))
+            is_whole = len(data) == ENTRY_SIZE
+            ms.append(int(np.frombuffer(data, dtype=QUEUE_ENTRIES)[0]["tag"]) if is_whole else MS_MIN - 1)
+    return times(np.array(ms, np.int64))
 
 
 def _delivered(options: ScanOptions, queue_id: int) -> int:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from rocketlake.filter.sql_parser import parse_sql92
 from rocketlake.model import property_names
-from rocketlake.spark.columns import Records
+from rocketlake.spark.columns import Records, are_held
 from rocketlake.spark.predicate.to_arrow import arrow_mask
 from rocketlake.spark.pushdown import Comparison, epoch_micros
 from rocketlake.spark.record_form import Bools, Ints
@@ -108,6 +108,8 @@ def _judge(each: Comparison, records: Records) -> Bools:
     if each.column in _NUMBERS:
         numbers = _NUMBERS[each.column](records)
         found = np.isin(numbers, each.values) if each.sign == "in" else _SIGNS[each.sign](numbers, each.values[0])
+        if each.column == "storeTimestamp":
+            found &= are_held(records.store_ms)  # others are null
     else:
         texts = _TEXTS[each.column](records)
         found = np.asarray(pc.is_in(texts, value_set=pa.array(each.values, pa.string())))

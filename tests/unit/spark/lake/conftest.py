@@ -71,13 +71,16 @@ class Query:
 
     def task(self, rows: Task, *, size: int = 7) -> Any:
         """One attempt; its message as the driver gets it."""
+        return self.task_of([batch_of(rows[at : at + size], self.schema) for at in range(0, len(rows), size)])
+
+    def task_of(self, batches: Sequence[pa.RecordBatch]) -> Any:
+        """The same for rows that Python has no values for."""
         context = TaskContext._getOrCreate()
         context._localProperties = {
             "sql.streaming.queryId": self.query,
             "streaming.sql.batchId": str(self.next_batch),
         }
-        batches = (batch_of(rows[at : at + size], self.schema) for at in range(0, len(rows), size))
-        return pickle.loads(pickle.dumps(self.writer().write(batches)))  # noqa: S301
+        return pickle.loads(pickle.dumps(self.writer().write(iter(batches))))  # noqa: S301
 
     def commit(self, messages: Sequence[Any]) -> None:
         self.writer().commit(list(messages), self.next_batch)

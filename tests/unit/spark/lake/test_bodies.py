@@ -46,6 +46,45 @@ def rows_of(parsed: Parsed) -> tuple[list[dict[str, Any]], dict[int, str]]:
     return [dict(zip(names, row, strict=True)) for row in values], parsed.bad
 
 
+YEAR_0 = "0001-01-01T00:00:00+08:00"
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_a_time_outside_the_years_1_to_9999_is_a_bad_value(tmp_path: Path, table_format: str, kind: str) -> None:
+    schema = f"at {kind}, list array<{kind}>, by map<string, {kind}>, in struct<at: {kind}>"
+    query = Query(tmp_path / "t", tableFormat=table_format, bodyFormat="json", bodySchema=schema)
+    early, late = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
+    beyond = "9999-12-31T23:59:59-01:00"
+    good = {"at": early, "list": [late, None], "by": {"a": early}, "in": {"at": late}}
+    bad: list[dict[str, Any]] = [{"at": YEAR_0}, {"at": beyond}, {"list": [early, YEAR_0]}]
+    bad += [{"by": {"a": early, "b": beyond}}, {"in": {"at": YEAR_0}}]
+    bodies = [good, *bad, good]
+    query.run([message(number, body=json.dumps(body).encode()) for number, body in enumerate(bodies)])
+    assert sorted(row["queueOffset"] for row in table_rows(tmp_path / "t")) == [0, 6]
+    dead = {row["queueOffset"]: row for row in table_rows(tmp_path / "t__dlq")}
+    assert {number: json.loads(row["body"]) for number, row in dead.items()} == dict(enumerate(bad, start=1))
+    assert all("outside the years 1 to 9999" in row["dlqReason"] for row in dead.values())
+
+
+def test_dates_of_avro_and_times_of_protobuf_outside_the_years_are_bad_values() -> None:
+    fields = [
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "l", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
+        {"name": "d", "type": {"type": "int", "logicalType": "date"}},
+    ]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    raw = schema | {"fields": [field | {"type": field["type"]["type"]} for field in fields]}  # type: ignore[index]
+    bodies = []
+    for values in ((0, 0, 0), (-62_135_625_600_000_000, 0, 0), (0, 2**62, 0), (0, 0, -800_000)):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, raw, dict(zip("tld", values, strict=True)))
+        bodies.append(out.getvalue())
+    rows, bad = parse(AvroBodies(json.dumps(schema)), *bodies)
+    assert [row["d"] for row in rows] == [datetime.date(1970, 1, 1)]
+    assert list(bad) == [1, 2, 3]
+
+
 def test_a_column_list_is_read_as_spark_reads_it() -> None:
     text = "a int, `b c` decimal(10,2) not null comment 'x, y', s struct<x: array<int>, m: map<string, double>>"
     schema = parse_ddl(text + ", t timestamp")

@@ -21,6 +21,7 @@ from rocketlake.spark.lake.options import parse_options
 from rocketlake.spark.lake.partition_names import ascii_folder, partition_folder, safe_name
 from rocketlake.spark.lake.partitioning import with_store_day
 from rocketlake.spark.lake.reader import LakeReader
+from rocketlake.spark.lake.table_schema import arrow, stream_columns
 from rocketlake.spark.lake.task import topic_folder
 from tests.unit.spark.lake.conftest import DAY, Query, batch_of, message, places, table_rows
 
@@ -129,6 +130,37 @@ def test_rows_of_any_columns_are_taken_and_numbers_are_stored_wide(tmp_path: Pat
     assert fields["year"] == "int64"
     assert fields["dep"] == "double"
     assert "item: int64" in fields["nested"] or "element: int64" in fields["nested"]
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_times_of_ones_own_columns_outside_the_years_1_to_9999_go_to_the_dead_letters(
+    tmp_path: Path, table_format: str
+) -> None:
+    schema = parse_ddl("id int, at timestamp, day date, inner struct<days: array<date>>")
+    query = Query(tmp_path / "t", schema=schema, tableFormat=table_format, partitionBy="day")
+    wanted = pa.schema([(field.name, field.type) for field in arrow(stream_columns(schema))])
+    year_0 = -62_135_625_600_000_000
+    columns = [
+        pa.array([0, 1, 2, 3]),
+        pa.array([0, year_0, 0, 0]).view(wanted.field("at").type),
+        pa.array([0, 0, 3_000_000, 0], pa.int32()).view(pa.date32()),
+        pa.StructArray.from_arrays(
+            [pa.ListArray.from_arrays([0, 1, 1, 1, 3], pa.array([0, 0, -800_000], pa.int32()).view(pa.date32()))],
+            ["days"],
+        ),
+    ]
+    batch = pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, wanted, strict=True)], schema=wanted)
+    parts = [batch.slice(0, 3), batch.slice(3)]
+    query.commit([query.task_of(parts)])
+    query.commit([query.task_of([batch])])  # the same batch again, cut in another way
+    assert [row["id"] for row in table_rows(tmp_path / "t")] == [0]
+    dead = {row["id"]: row for row in table_rows(tmp_path / "t__dlq")}
+    said = "has a time outside the years 1 to 9999:"
+    assert dead[1]["dlqReason"] == f"column 'at' {said} 0000-12-31 16:00:00.000000Z"
+    assert dead[2]["dlqReason"] == f"column 'day' {said} 10183-09-21"
+    assert f"column 'inner' {said}" in dead[3]["dlqReason"]
+    assert "1970-01-01, -0221-09-04" in dead[3]["dlqReason"]
+    assert (dead[1]["at"], dead[2]["day"], dead[3]["inner"]) == (None, None, None)
 
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "none"])

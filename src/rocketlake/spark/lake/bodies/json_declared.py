@@ -75,8 +75,12 @@ class DeclaredJson:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 rows.append(None)
                 bad[number] = f"json: {short(error)}"
-        if self._converts:
-            rows = [row and self._converted(row) for row in rows]
+        for number, row in enumerate(rows) if self._converts else ():
+            try:
+                rows[number] = row and self._converted(row)
+            except OverflowError:
+                rows[number] = None
+                bad[number] = "json: a time outside the years 1 to 9999 in UTC"
         return build_columns(rows, self.fields, bad)
 
     def _converted(self, row: Sequence[Any]) -> Sequence[Any]:
