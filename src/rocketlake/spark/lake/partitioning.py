@@ -37,7 +37,7 @@ def check_partition_columns(columns: Sequence[str], schema: StructType) -> None:
                 f"column '{name}' ({kinds[name].simpleString()}) cannot name partitions",
                 hint="choose a string, whole number, date or boolean whose name does not begin with '_'",
             )
-    if len(columns) >= len(kinds):
+    if columns and len(columns) >= len(kinds):
         raise UsageError("option 'partitionBy' names all columns of the table", hint="leave one out")
 
 

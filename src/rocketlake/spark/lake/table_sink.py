@@ -204,6 +204,9 @@ class TableSink:
                 batch = batch.take(pa.array(kept, pa.int64()))
         if not len(batch):
             return
+        if not self._description.schema.fields:
+            bad.update(dict.fromkeys(kept, "the table has no column yet, and the body no member to make one of"))
+            return
         if STORE_DAY in self._description.schema.fieldNames() and STORE_DAY not in batch.schema.names:
             batch = with_store_day(batch)
         columns |= {name: batch.column(place) for place, name in enumerate(batch.schema.names) if name not in columns}

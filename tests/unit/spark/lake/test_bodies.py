@@ -46,6 +46,23 @@ def rows_of(parsed: Parsed) -> tuple[list[dict[str, Any]], dict[int, str]]:
     return [dict(zip(names, row, strict=True)) for row in values], parsed.bad
 
 
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("more", [{}, {"partitionBy": "none"}])
+def test_a_frame_of_bodies_alone_gets_all_columns_by_inference(
+    tmp_path: Path, table_format: str, more: dict[str, str]
+) -> None:
+    schema = parse_ddl("body binary")
+    query = Query(tmp_path / "t", schema=schema, tableFormat=table_format, bodyFormat="json", **more)
+    query.run([{"body": b"no json"}, {"body": b"{}"}])
+    query.run([{"body": b'{"id": 1}'}, {"body": b'{"id": 2, "name": "b"}'}])
+    query.run([{"body": b'{"id": 3}'}])
+    rows = sorted(table_rows(tmp_path / "t"), key=lambda row: row["id"])
+    assert rows == [{"id": 1, "name": None}, {"id": 2, "name": "b"}, {"id": 3, "name": None}]
+    dead = {row["body"]: row["dlqReason"] for row in table_rows(tmp_path / "t__dlq")}
+    assert sorted(dead) == [b"no json", b"{}"]
+    assert "no column yet" in dead[b"{}"]
+
+
 YEAR_0 = "0001-01-01T00:00:00+08:00"
 
 
