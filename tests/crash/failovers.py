@@ -12,11 +12,11 @@ import random
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.__main__ import machine, result_path
 from tests.crash.broker_process import Ledger, Reader
 from tests.crash.failover_kinds import KINDS, NEED_DISKS
 from tests.crash.group_processes import GroupProcesses
@@ -87,15 +87,18 @@ async def play(folder: Path, kinds: Sequence[str]) -> Outcome:
 
 
 def report(outcome: Outcome) -> None:
-    """Print the quantiles; keep all gaps in bench/results/failover-DAY-TIME.json."""
+    """Print the quantiles; keep all gaps, and the machine, in bench/results/DATE-failovers.json."""
     figures = {kind: sorted(round(gap * 1000) for gap in found) for kind, found in outcome.gaps.items()}
     for kind, found in figures.items():
         print(f"{kind}: p50 {statistics.median(found):.0f} ms, most {found[-1]} ms of {len(found)}")
     print(f"{len(outcome.lost)} of {outcome.acknowledged} acknowledged messages are lost")
     print(f"{outcome.repeated} batches were sent again: {outcome.wrong or 'each row is stored once'}")
     print(f"etcd {outcome.etcd}")
-    kept = {"gap_ms": figures, "acknowledged": outcome.acknowledged, "lost": len(outcome.lost), "etcd": outcome.etcd}
-    Path(f"bench/results/failover-{time.strftime('%Y-%m-%d-%H%M')}.json").write_text(json.dumps(kept) + "\n")
+    target = result_path("failovers")
+    kept = {"machine": machine(), "etcd": outcome.etcd, "gap_ms": figures}
+    kept |= {"acknowledged": outcome.acknowledged, "lost": len(outcome.lost), "sent_again": outcome.repeated}
+    target.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"written: {target}; a picture of it: python -m bench.picture {target}")
 
 
 def main(count: int, only: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ All kinds, many times, with figures of how soon: `make failovers KILLS=200`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,15 @@ KINDS = (
 
 @pytest.mark.crash
 @pytest.mark.timeout(600)
-async def test_nothing_acknowledged_is_lost_or_doubled_whatever_fails(tmp_path: Path) -> None:
-    outcome = await play(tmp_path, KINDS)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(("kill", "stop", "hand over"), marks=pytest.mark.smoke, id="three kinds"),
+        pytest.param(KINDS, id="all kinds"),
+    ],
+)
+async def test_nothing_acknowledged_is_lost_or_doubled_whatever_fails(kinds: Sequence[str], tmp_path: Path) -> None:
+    outcome = await play(tmp_path, kinds)
     assert outcome.lost == []
     assert outcome.wrong == []
     assert outcome.acknowledged > 200 * len(outcome.gaps)
