@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -112,6 +113,20 @@ def test_a_message_added_twice_counts_once() -> None:
     held = ProcessQueue(QUEUE)
     held.add([message(5)])
     held.add([message(5)])
+    assert (held.count, held.size) == (1, 3)
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 1000])
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_body_set_by_the_listener_leaves_the_bytes_in_hand_right(body: bytes, orderly: bool) -> None:
+    """A listener that freed its bodies stopped its queue: their bytes stayed in hand until the limit was reached."""
+    held = ProcessQueue(QUEUE)
+    pulled = [message(0), message(1), message(2)]
+    held.add(pulled)
+    batch = held.take(2) if orderly else pulled[:2]
+    for each in batch:
+        each.body = body
+    assert (held.commit() if orderly else held.finish(batch)) == 2
     assert (held.count, held.size) == (1, 3)
 
 

@@ -5,6 +5,7 @@ Must not know   the network, listeners, clocks (times come in as monotonic secon
 
 Invariant: every offset below `safe_offset` is finished; offsets come in rising order (one pull loop feeds one queue).
 Invariant: `count` and `size` cover waiting and taken messages alike.
+Invariant: a message leaves `size` with the length it came with; a listener may set another body meanwhile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class ProcessQueue:
         "_highest",
         "_messages",
         "_order",
+        "_sizes",
         "_taken",
         "dropped",
         "given_up",
@@ -46,12 +48,13 @@ class ProcessQueue:
         self.given_up: set[int] = set()
         """Ordered: offsets of messages in hand that are dead letters already; the listener does not get them again."""
         self.size = 0
-        """Bytes of the bodies in hand."""
+        """Bytes of the bodies in hand, as they were pulled."""
         self.last_pull = now
         self.last_lock = now
         self.started: dict[int, float] = {}
         """When the listener got a message, by queue offset."""
         self._messages: dict[int, StoredMessage] = {}
+        self._sizes: dict[int, int] = {}
         self._order: deque[int] = deque()
         self._taken: list[StoredMessage] = []
         self._highest = -1
@@ -89,11 +92,12 @@ class ProcessQueue:
 
     def add(self, messages: Sequence[StoredMessage]) -> None:
         """Take pulled messages in, in rising offset order; a message already in hand is not counted twice."""
-        held = self._messages
+        held, sizes = self._messages, self._sizes
         for message in messages:
             offset = message.queue_offset
             if offset not in held:
-                self.size += len(message.body)
+                sizes[offset] = size = len(message.body)
+                self.size += size
                 self._order.append(offset)
             held[offset] = message
         if messages:
@@ -109,7 +113,7 @@ class ProcessQueue:
         for message in messages:
             offset = message.queue_offset
             if held.pop(offset, None) is not None:
-                self.size -= len(message.body)
+                self.size -= self._sizes.pop(offset)
             started.pop(offset, None)
         return self.safe_offset
 
@@ -147,7 +151,7 @@ class ProcessQueue:
         if not self._taken:
             return -1
         offset = self._taken[-1].queue_offset + 1
-        self.size -= sum(len(message.body) for message in self._taken)
+        self.size -= sum([self._sizes.pop(message.queue_offset) for message in self._taken])
         if self.given_up:
             self.given_up.difference_update([message.queue_offset for message in self._taken])
         self._taken.clear()
@@ -169,6 +173,7 @@ class ProcessQueue:
     def clear(self) -> None:
         """Forget everything in hand (the queue was lost or its offset was moved)."""
         self._messages.clear()
+        self._sizes.clear()
         self._order.clear()
         self._taken.clear()
         self.given_up.clear()
