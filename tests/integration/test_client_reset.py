@@ -13,6 +13,7 @@ from rocketlake.client.calls.answer import ask
 from rocketlake.model.message import StoredMessage
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
+from rocketlake.protocol.headers.admin_topic import CreateTopicHeader, DeleteTopicHeader
 from rocketlake.protocol.headers.client import ResetOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.standalone import Standalone
@@ -84,3 +85,23 @@ async def test_a_polling_group_that_was_reset_hands_out_nothing_of_before(stage:
             while await it.position(queue) != 0:  # noqa: ASYNC110  (the next pull hears of the reset)
                 await asyncio.sleep(0.01)
         assert [message.body for message in await it.poll(timeout_ms=20_000)] == stage.seen[:5]
+
+
+@pytest.mark.parametrize("count", [3, 8])
+async def test_a_running_consumer_reads_all_of_a_topic_that_is_made_anew(stage: Stage, count: int) -> None:
+    """The new queue is shorter than what was read of the old one, or it holds the old offsets already."""
+    create = CreateTopicHeader(
+        topic=TOPIC,
+        default_topic="TBW102",
+        read_queue_nums=4,
+        write_queue_nums=4,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+    )
+    await stage.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=TOPIC))
+    await stage.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create)
+    new = [f"new {n}".encode() for n in range(count)]
+    for body in new:
+        await stage.producer.send(Message(TOPIC, body), key=1)  # the same queue
+    await stage.seen_count(5 + count)
+    assert stage.seen[5:] == new

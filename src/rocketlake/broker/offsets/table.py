@@ -12,7 +12,7 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,10 +171,19 @@ class OffsetTable(EntryTable):
             self._group_text.remove(self._groups.pop(group))
         return self._remove_lines(list(topics.values()))
 
-    def remove_topic(self, topic: str) -> Iterator[None]:
-        """Forget all offsets in a topic, in the same way."""
+    def remove_topic(self, topic: str, is_running: Callable[[str], bool]) -> Iterator[None]:
+        """Forget all offsets in a topic, in the same way.
+
+        Members of a group that `is_running` go on with the offsets they hold, also when the topic is made anew. Their
+        next pull of each queue is sent to its first message, and their commits before that do not count.
+        """
+        pulled = {group: topics[topic] for group, topics in self._pulled.items() if topic in topics}
         _remove_topic(self._pulled, topic)
         _remove_topic(self._restart, topic)
+        for group, queues in pulled.items():
+            if is_running(group):
+                self._restart.setdefault(group, {})[topic] = dict.fromkeys(queues, 0)
+                self._reset_at[group] = self._clock.monotonic()
         self._reset_at = {group: at for group, at in self._reset_at.items() if group in self._restart}
         lines = []
         for group in self.groups_of(topic):

@@ -145,7 +145,8 @@ class AdminTopic:
         """DELETE_TOPIC_IN_BROKER: the topic, its queues, the offsets of its groups, its producer sequences.
 
         The store deletes first: if it refuses, nothing has changed. The tables forget the topic in the same step of the
-        loop, so that a topic made anew starts without offsets and sequences.
+        loop, so that a topic made anew starts without offsets and sequences. Consumers that run through it start at the
+        first message.
         """
         name = request.header(DeleteTopicHeader).topic
         if not name.strip():
@@ -162,7 +163,7 @@ class AdminTopic:
         self._store.delete_topics([name], noted)
         self._topics.delete(name)
         self._sequences.forget_topic(name)
-        offsets = self._offsets.remove_topic(name)
+        offsets = self._offsets.remove_topic(name, lambda group: self._consumers.find(group) is not None)
         self._hold.wake_topic(name)
         yield from offsets
         yield from self._stats.forget_topic(name)

@@ -83,9 +83,23 @@ def test_topics_and_groups_are_found_from_both_sides() -> None:
     assert table.groups_of("T") == {"g", "h"}
     list(table.remove_group("g"))
     assert table.groups_of("T") == {"h"}
-    list(table.remove_topic("T"))
+    list(table.remove_topic("T", lambda _group: True))
     assert table.groups_of("T") == set()
     assert list(table.all()) == []
+
+
+def test_a_running_group_begins_anew_in_a_topic_that_was_deleted() -> None:
+    table = make_table()
+    for group in ("running", "ended"):
+        table.commit(group, "T", 0, 90)
+        table.commit_pull(group, "T", 0, 100)
+        table.commit_pull(group, "U", 0, 100)
+    list(table.remove_topic("T", lambda group: group == "running"))
+    assert [table.has_reset(group, "T", 0) for group in ("running", "ended")] == [True, False]
+    assert not table.has_reset("running", "U", 0)
+    assert list(table.all()) == []  # nothing of it is saved
+    assert table.take_reset("running", "T", 0) == 0
+    assert table.query("running", "T", 0) == -1
 
 
 def test_a_copied_group_has_the_offsets_of_its_source() -> None:
@@ -143,7 +157,7 @@ def test_the_text_is_the_pretty_form_of_the_table_after_any_commits_and_removals
         for group, topic, queue_id, offset in commits_of_round:
             table.commit(group, topic, queue_id, offset)
         if number == 2:
-            list(table.remove_topic(gone))
+            list(table.remove_topic(gone, lambda _group: True))
         offsets = {f"{topic}@{group}": queues for group, topic, queues in table.all()}
         topics: dict[str, set[str]] = {}
         for group, topic, _ in table.all():
