@@ -21,7 +21,7 @@ __all__ = ["app"]
 
 app = CommandTree(help="Create, inspect, compact and clean lake tables; a running stream is not disturbed.")
 
-Table = Annotated[Path, typer.Argument(help="Folder of the table.", show_default=False)]
+Table = Annotated[str, typer.Argument(help="Folder of the table.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")
@@ -35,8 +35,10 @@ def _age(text: str) -> int:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _folder(table: Path) -> Path:
-    return table.expanduser().absolute()
+def _folder(table: str) -> Path:
+    from rocketlake.spark.option_values import local_path
+
+    return Path(local_path(table)).expanduser().absolute()
 
 
 def _say(line: str) -> None:

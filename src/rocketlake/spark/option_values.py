@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["Given", "OptionNames", "options_of_new_table"]
+__all__ = ["Given", "OptionNames", "local_path", "options_of_new_table"]
 
 _SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _NEW_TABLE_PREFIX = "option."
@@ -21,6 +21,7 @@ _CLIENT_HINT = (
     "client.* settings cannot be passed through; access keys and TLS are not built yet, and a secret must never "
     "stand in an option: Spark shows options in plans and logs"
 )
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _DURATIONS = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 
@@ -73,6 +74,19 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def local_path(text: str) -> str:
+    """The path without `file:`. UsageError for another file system."""
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return text
+    if scheme[1].lower() != "file":
+        raise UsageError(
+            f"'{text}' lies on another file system ({scheme[1]}:)",
+            hint="give a local or mounted folder, /data/orders; object stores are not supported",
+        )
+    return text[len("file:") :].removeprefix("//localhost").removeprefix("//")
+
+
 class Given:
     """The options that were given, by proper name; each method checks one value."""
 
@@ -85,6 +99,13 @@ class Given:
     def text(self, name: str, default: str = "") -> str:
         """Without the blanks around it."""
         return self.values.get(name, default).strip()
+
+    def path(self, name: str) -> str:
+        """A file or folder of this machine; `file:` in front is left out."""
+        try:
+            return local_path(self.text(name))
+        except UsageError as error:
+            raise UsageError(f"option '{name}': {error.what}", hint=error.hint) from None
 
     def flag(self, name: str, *, default: bool) -> bool:
         """`true` or `false`."""

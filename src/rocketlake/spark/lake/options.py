@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketlake.base.errors import UsageError
-from rocketlake.spark.option_values import Given, OptionNames
+from rocketlake.spark.option_values import Given, OptionNames, local_path
 
 __all__ = ["DESCRIPTIONS", "NAMES", "LakeOptions", "parse_options", "table_folder"]
 
@@ -129,8 +129,8 @@ def table_folder(text: str) -> Path:
             hint='give .option("path", "/data/orders") or .start("/data/orders"); with toTable and INSERT Spark gives'
             " a writer no path",
         )
-    plain = text.removeprefix("file://localhost").removeprefix("file://").removeprefix("file:")
-    if "://" in plain or not plain.startswith("/"):
+    plain = local_path(text)
+    if not plain.startswith("/"):
         raise UsageError(
             f"option 'path' is '{text}', which is no absolute folder of this machine",
             hint="give a local or mounted folder that driver and tasks see under the same name",

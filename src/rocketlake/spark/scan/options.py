@@ -77,7 +77,7 @@ class ScanOptions:
 def parse_options(options: Mapping[str, str]) -> ScanOptions:
     """Check every option; UsageError names the option, its value and the cure."""
     given = NAMES.given(options)
-    path = given.text("path")
+    path = given.path("path")
     if not path:
         raise UsageError(
             "option 'path' is missing", hint='give the broker\'s storePathRootDir: .load("/data/rocketmq/store")'
@@ -91,8 +91,8 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
     if sql92:
         parse_sql92(sql92)
     return ScanOptions(
-        path=path.removeprefix("file://").removeprefix("file:"),
-        commit_log_path=given.text("commitLogPath"),
+        path=path,
+        commit_log_path=given.path("commitLogPath"),
         table=table,
         topics=tuple(sorted({part.strip() for part in given.text("topics").split(",") if part.strip()})),
         tags=parse_subscription("", given.text("tags") or "*").tags,

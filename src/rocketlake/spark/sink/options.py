@@ -111,7 +111,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         send_timeout_ms=given.number("sendTimeoutMs", 10_000, low=100, high=600_000),
         delivery_timeout_ms=given.number("deliveryTimeoutMs", 120_000, low=100, high=86_400_000),
         retry_interval_ms=given.number("retryIntervalMs", 100, low=1, high=5000),
-        progress_path=given.text("progressPath"),
+        progress_path=given.path("progressPath"),
     )
 
 
@@ -131,7 +131,7 @@ def _bounded(given: Given, name: str, default: int, *, low: int, high: int) -> i
 
 
 def _dead_letters(given: Given, topic: str, on_invalid_row: str) -> tuple[str, str]:
-    dlq_topic, dlq_path = given.text("dlqTopic"), given.text("dlqPath")
+    dlq_topic, dlq_path = given.text("dlqTopic"), given.path("dlqPath")
     for name in ("dlqTopic", "dlqPath"):
         if name in given and on_invalid_row != "dlq":
             raise UsageError(f"option '{name}' is given without onInvalidRow = dlq", hint="add it, or leave it out")

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from rocketlake.base.crash_point import struck_by
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.cli.tree import app
+from rocketlake.spark.lake.description import Descriptions
 from rocketlake.spark.lake.maintenance import clean, compact, drop_days_before, open_described, plan_compaction
 from rocketlake.spark.lake.tables.table import DataFile
 from rocketlake.spark.schema import COLUMNS

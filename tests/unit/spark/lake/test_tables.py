@@ -209,7 +209,7 @@ def test_the_reader_gives_a_users_columns_in_their_order(tmp_path: Path, table_f
     [
         ({"path": ""}, "'path' is missing"),
         ({"path": "relative"}, "no absolute folder"),
-        ({"path": "s3://bucket/t"}, "no absolute folder"),
+        ({"path": "s3://bucket/t"}, "another file system"),
         ({"tableFormat": "delta", "path": "/a%20b"}, "takes it for a URI"),
         ({"tableFormat": "hudi"}, "one of parquet, delta, iceberg"),
         ({"tableformat": "delta", "TABLEFORMAT": "iceberg"}, "given twice"),

@@ -41,6 +41,7 @@ def test_values_are_read() -> None:
     ("given", "said"),
     [
         ({"path": " "}, "'path' is missing"),
+        ({"path": "s3://bucket/store"}, "'path'.*another file system"),
         ({"tabel": "index"}, "did you mean 'table'"),
         ({"table": "queues"}, "consumequeue"),
         ({"namesrvAddr": "x:1"}, 'format\\("rocketmq"\\)'),
