@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from rocketlake.base.errors import UsageError
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
 from rocketlake.cli.table import show as show_rows
@@ -97,14 +98,14 @@ def info(
     for commit in found.history(1 << 30):
         merge(ends, commit.offsets)
     if offsets:
+        if not ends:
+            raise UsageError(
+                f"no offsets are known of the table at {path}",
+                hint="let the query select topic, brokerName, queueId and queueOffset, too; a table without rows has"
+                " none: start at startingOffsets = earliest",
+            )
         plain = {t: {b: {q: end for q, (_, end) in qs.items()} for b, qs in bs.items()} for t, bs in ends.items()}
         typer.echo(json.dumps(plain, sort_keys=True))
-        if not plain and found.history(1):
-            typer.echo(
-                "no offsets are known: they are kept of rows that have the columns topic, brokerName, queueId and"
-                " queueOffset. Cure: let the query select them, too",
-                err=True,
-            )
         return
     files = found.files()
     found_rows, found_bytes = sum(file.rows for file in files), sum(file.bytes for file in files)
@@ -137,7 +138,10 @@ def history(
     limit: Annotated[int, typer.Option(min=1, help="Newest commits only.")] = 20,
     output: Output = OUTPUT_DEFAULT,
 ) -> None:
-    """Show the commits of a table, newest first."""
+    """Show the commits of a table, newest first.
+
+    bad: rows that the table refused; rows that a pipeline's onError took out before are in its own dead letters.
+    """
     from rocketlake.spark.lake.maintenance import open_described
 
     found, _ = open_described(_folder(table))

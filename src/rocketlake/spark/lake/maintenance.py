@@ -175,7 +175,8 @@ def drop_days_before(path: Path, day: datetime.date, *, dry_run: bool, progress:
     if STORE_DAY not in description.partition_by:
         raise UsageError(
             f"the table at {path} is not partitioned by {STORE_DAY}, so its old rows cannot be dropped by the day",
-            hint="drop rows by its partition columns: " + (", ".join(description.partition_by) or "none"),
+            hint=f"write to a new table with partitionBy = {STORE_DAY} from rows that have the column storeTimestamp; "
+            "without --rows-older-than-days expire forgets old commits only",
         )
     if not dry_run:
         table.recover()

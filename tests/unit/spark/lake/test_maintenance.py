@@ -159,7 +159,7 @@ def test_old_days_are_dropped_whole(tmp_path: Path, table_format: str) -> None:
 
 def test_a_table_without_days_drops_none(tmp_path: Path) -> None:
     fill(tmp_path / "t", "parquet", partitionBy="tags")
-    with pytest.raises(UsageError, match="not partitioned by storeDay"):
+    with pytest.raises(UsageError, match=r"not partitioned by storeDay.*partitionBy = storeDay.*storeTimestamp"):
         drop_days_before(tmp_path / "t", DAY.date(), dry_run=False, progress=silent)
 
 
@@ -294,9 +294,24 @@ def test_a_file_with_a_column_that_nobody_described_is_not_rewritten(tmp_path: P
 def test_offsets_that_are_not_known_are_explained(tmp_path: Path) -> None:
     schema = StructType([StructField("id", LongType())])
     Query(tmp_path / "t", schema=schema).run([{"id": 1}])
-    result = CliRunner().invoke(app, ["lake", "info", str(tmp_path / "t"), "--offsets"], catch_exceptions=False)
-    assert result.stdout.strip() == "{}"
-    assert "topic, brokerName, queueId and queueOffset" in result.stderr
+    with pytest.raises(UsageError, match=r"no offsets are known.*topic, brokerName, queueId and queueOffset"):
+        CliRunner().invoke(app, ["lake", "info", str(tmp_path / "t"), "--offsets"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("place", ["s3://bars/orders", "s3:/bars/orders", "hdfs://host:8020/orders"])
+def test_a_table_on_another_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in ("create", "info", "history", "compact", "expire", "clean"):
+        with pytest.raises(UsageError, match="another file system"):
+            CliRunner().invoke(app, ["lake", command, place], catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://", "file://localhost"])
+def test_a_table_may_be_given_as_a_file_uri(tmp_path: Path, prefix: str) -> None:
+    result = CliRunner().invoke(app, ["lake", "create", f"{prefix}{tmp_path}/t"], catch_exceptions=False)
+    assert f"parquet table {tmp_path}/t: made" in result.output
+    assert Descriptions(tmp_path / "t").latest() is not None
 
 
 def test_a_folder_that_is_no_table_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.spark.lake.offset_ranges import QUEUE_COLUMNS
 from rocketlake.spark.pipeline.keys import KEYS
 from rocketlake.spark.pipeline.read import read_pipeline
 
@@ -26,3 +27,6 @@ def test_the_example_of_the_page_is_a_pipeline(tmp_path: Path) -> None:
     pipeline = read_pipeline(file)
     assert (pipeline.name, pipeline.on_error) == ("orders", "dlq")
     assert [route.sink.format for route in pipeline.routes] == ["rocketmq_lake"]
+    # So that `rocketlake lake expire` and `lake info --offsets` work on its table.
+    (view,) = pipeline.views
+    assert set(re.findall(r"\w+", view.sql)) >= {"storeTimestamp", *QUEUE_COLUMNS}
