@@ -15,11 +15,27 @@ from pyspark.sql.types import StringType, StructType
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.pipeline.model import Source
 
-__all__ = ["MESSAGE_COLUMNS", "POSITION", "REASON", "bad_rows", "good_rows", "refuse_bad_rows", "with_bodies"]
+__all__ = [
+    "JSON_OPTIONS",
+    "MESSAGE_COLUMNS",
+    "POSITION",
+    "REASON",
+    "bad_rows",
+    "good_rows",
+    "refuse_bad_rows",
+    "with_bodies",
+]
 
 REASON = "_bad"
 """The reason why the body cannot be read, null for a good one."""
 _EVENT, _UNREAD = "_event", "_unread"
+JSON_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _UNREAD,
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+}
+"""For from_json, which would otherwise take NaN and 'text', and neither is JSON."""
 POSITION = ("topic", "brokerName", "queueId", "queueOffset")
 """The place of a message."""
 MESSAGE_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "tags", "keys")
@@ -37,8 +53,7 @@ def with_bodies(messages: DataFrame, source: Source) -> DataFrame:
     if source.body == "text":
         return messages.withColumn(REASON, reason)
     schema = _schema(source)
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
-    event = F.from_json(body.cast("string"), StructType([*schema.fields]).add(_UNREAD, StringType()), options)
+    event = F.from_json(body.cast("string"), StructType([*schema.fields]).add(_UNREAD, StringType()), JSON_OPTIONS)
     read = messages.withColumn(_EVENT, event)
     reason = reason.when(F.col(_EVENT).isNull() | F.col(f"{_EVENT}.{_UNREAD}").isNotNull(), "body does not fit schema")
     fields = [F.col(_EVENT).getField(name).alias(name) for name in schema.fieldNames()]
@@ -53,7 +68,8 @@ def _schema(source: Source) -> StructType:
     except Exception as error:  # Spark raises its parser's own kinds
         what = str(error).strip().splitlines()[0]
         hint = "as in SQL: id bigint, at timestamp"
-        raise UsageError(f"the schema cannot be read: {what}", where=source.where, hint=hint) from None
+        where = source.options.place("schema", source.where)
+        raise UsageError(f"the schema cannot be read: {what}", where=where, hint=hint) from None
 
 
 def _kept(columns: Sequence[str], fields: Sequence[str]) -> list[Column]:

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from rocketlake.base.errors import UsageError
-from rocketlake.spark.pipeline.bodies import MESSAGE_COLUMNS, POSITION
+from rocketlake.spark.pipeline.bodies import JSON_OPTIONS, MESSAGE_COLUMNS, POSITION
 from rocketlake.spark.pipeline.environment import references
 from rocketlake.spark.pipeline.model import BAD_ROWS, Options, Pipeline, Route, Sink
 from rocketlake.spark.schema import chosen_schema
@@ -117,11 +117,10 @@ def _messages(pipeline: Pipeline) -> str:
     )
     if source.body == "text":
         return text + f'    return rows.withColumn("_bad", {reason})\n'
-    options = '{"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_unread"}'
     schema = f"{source.schema}, _unread string"
     misfit = 'F.col("_event").isNull() | F.col("_event._unread").isNotNull()'
     return text + (
-        f'    event = F.from_json(F.col("body").cast("string"), {schema!r}, {options})\n'
+        f'    event = F.from_json(F.col("body").cast("string"), {schema!r}, {JSON_OPTIONS!r})\n'
         f'    rows = rows.withColumn("_event", event)\n'
         f'    reason = {reason}.when({misfit}, "body does not fit schema")\n'
         f'    return rows.withColumn("_bad", reason)\n'
