@@ -20,8 +20,11 @@ from rocketlake import Message, Producer, PullConsumer
 from rocketlake.base.errors import UsageError
 from rocketlake.cli.cluster import Cluster, TopicPlan
 from rocketlake.model.message import StoredMessage
+from rocketlake.spark.lake.bodies.json_declared import DeclaredJson
+from rocketlake.spark.pipeline.bodies import with_bodies
 from rocketlake.spark.pipeline.check import check_cluster, check_plans, read_samples
 from rocketlake.spark.pipeline.environment import Environment
+from rocketlake.spark.pipeline.model import Options, Source
 from rocketlake.spark.pipeline.read import read_pipeline
 from rocketlake.spark.pipeline.runner import PipelineFailed, PipelineRun
 from rocketlake.spark.progress import LagListener
@@ -267,6 +270,14 @@ def test_a_check_plans_everything_and_shows_rows(world: World, tmp_path: Path) -
         ("transform: select count(*) as n from source group by id\nsink: {format: noop}\n", 4, "(?i)append"),
         ("sink: {format: parquet, path: /x, partitionBy: nowhere}\n", 3, "nowhere"),
         ("route:\n- {where: idd > 1, sink: {format: noop}}\n", 4, "idd"),
+        ("route:\n- sink: {format: noop}\n  where: idd > 1\n", 5, "idd"),
+        ("transform: |\n\n  select\n    id,\n    idd\n  from source\nsink: {format: noop}\n", 7, "idd"),
+        ("transform: >-\n  select id,\n    amount\n\n  from elsewhere\nsink: {format: noop}\n", 7, "elsewhere"),
+        ("transform:\n  a: select id\n    from source\n    wher id = 1\nsink: {format: noop}\n", 6, "PARSE_SYNTAX"),
+        ("sink:\n  format: rocketmq_lake\n  path: /x\n  tableFormat: hudi\n", 6, "one of parquet, delta, iceberg"),
+        ("sink:\n  format: rocketmq_lake\n  path: /x\n  partitionBy: nowhere\n", 6, "no column of the table"),
+        ("sink:\n  topic: out\n  onInvalidRow: drop\n", 5, "one of fail, skip, dlq"),
+        ("onError:\n  dlq:\n    topic: out\n    inFlight: none\nsink: {format: noop}\n", 6, "inFlight"),
     ],
 )
 def test_a_check_names_the_line_of_what_spark_refuses(
@@ -275,6 +286,35 @@ def test_a_check_names_the_line_of_what_spark_refuses(
     with pytest.raises(UsageError, match=words) as refused:
         check_plans(world.spark, read_pipeline(yaml(tmp_path, SOURCE + rest)), world.environment)
     assert refused.value.where == f"p.yaml, line {line}"
+
+
+def test_a_check_names_the_line_of_a_wrong_value_in_the_source(world: World, tmp_path: Path) -> None:
+    text = "source:\n  namesrvAddr: ${NAMESRV_ADDR}\n  subscribe: events\n  body: json\n  schema: id bigint\n"
+    for wrong, line in (("  startingOffsets: soon\n", 6), ("  failOnDataLoss: maybe\n", 6)):
+        pipeline = read_pipeline(yaml(tmp_path, text + wrong + "sink: {format: noop}\n"))
+        with pytest.raises(UsageError, match=wrong.split()[1]) as refused:
+            check_plans(world.spark, pipeline, world.environment)
+        assert refused.value.where == f"p.yaml, line {line}"
+    pipeline = read_pipeline(
+        yaml(tmp_path, text.replace("bigint", "bigin") + "  startingOffsets: earliest\nsink: {format: noop}\n")
+    )
+    with pytest.raises(UsageError, match="schema cannot be read") as refused:
+        check_plans(world.spark, pipeline, world.environment)
+    assert refused.value.where == "p.yaml, line 5"
+
+
+def test_a_body_that_is_no_json_is_as_bad_as_for_a_lake_table(world: World) -> None:
+    ddl = "id bigint, price double, name string"
+    texts = [
+        '{"id": 1, "price": 1.5, "name": "NaN"}', '{"price": NaN}', '{"price": -Infinity}', '{"price": "NaN"}',
+        "{'id': 1}", '{"id": 01}', '[{"id": 1}]', "{id: 1}", '{"id": 1,}', "null",
+    ]  # fmt: skip
+    bodies = [text.encode() for text in texts]
+    frame = world.spark.createDataFrame([(bytearray(body),) for body in bodies], "body binary").coalesce(1)
+    rows = with_bodies(frame, Source("rocketmq", Options(), "json", ddl)).collect()
+    found = [text for text, row in zip(texts, rows, strict=True) if row["_bad"] is not None]
+    parsed = DeclaredJson(ddl).parse(bodies, lambda wanted: wanted)
+    assert found == [texts[number] for number in sorted(parsed.bad)]
 
 
 def test_what_came_from_the_environment_is_not_in_plans(world: World, tmp_path: Path) -> None:

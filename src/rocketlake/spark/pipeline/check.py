@@ -11,14 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
+from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.spark.pipeline.engine import Flow, build
 from rocketlake.spark.pipeline.environment import Environment
-from rocketlake.spark.pipeline.model import BAD_ROWS, Options, Pipeline, Sink
+from rocketlake.spark.pipeline.formats import DATA_SOURCES
+from rocketlake.spark.pipeline.model import BAD_ROWS, Options, Pipeline, Sink, Source
 from rocketlake.spark.pipeline.spark_errors import explained
 from rocketlake.spark.pipeline.topics import TopicSample, offsets_option, sample_topics, topics_like
 
@@ -123,14 +127,38 @@ def _sink_finding(name: str, sink: Sink, environment: Environment) -> Finding:
 def check_plans(spark: SparkSession, pipeline: Pipeline, environment: Environment) -> list[Finding]:
     """Plan every query as `run` would. UsageError names the line of the text that Spark refuses."""
     findings = []
+    source = pipeline.source
+    with explained(environment, source.where, source.options):
+        _make_reader(source, environment)
     for flow in build(spark, pipeline, environment):
-        with explained(environment, flow.sink.where):
+        with explained(environment, flow.sink.where, flow.sink.options):
             if flow.rows.isStreaming:
                 _check_streaming(flow)
             for column in flow.sink.partition_by:
                 flow.rows[column]
+            _make_writer(flow.sink, environment, flow.rows.schema, is_stream=flow.rows.isStreaming)
         findings.append(Finding(f"query {flow.name}: {flow.sink.format}, columns {', '.join(flow.rows.columns)}"))
     return findings
+
+
+def _make_reader(source: Source, environment: Environment) -> None:
+    """Make the reader of one of our formats as Spark does at the start, so that it refuses its options now."""
+    if source.format in DATA_SOURCES:
+        made = _data_source(source.format, source.options, environment)
+        schema = cast("StructType", made.schema())
+        _ = made.streamReader(schema) if source.is_stream else made.reader(schema)
+
+
+def _make_writer(sink: Sink, environment: Environment, schema: StructType, *, is_stream: bool) -> None:
+    if sink.format in DATA_SOURCES:
+        made = _data_source(sink.format, sink.options, environment)
+        _ = made.streamWriter(schema, sink.mode == "complete") if is_stream else made.writer(schema, False)
+
+
+def _data_source(name: str, options: Options, environment: Environment) -> DataSource:
+    module, kind = DATA_SOURCES[name]
+    made: DataSource = getattr(import_module(module), kind)(CaseInsensitiveDict(options.filled(environment)))
+    return made
 
 
 def _check_streaming(flow: Flow) -> None:

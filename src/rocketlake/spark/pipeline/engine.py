@@ -21,7 +21,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.spark.pipeline.bodies import REASON, bad_rows, good_rows, refuse_bad_rows, with_bodies
 from rocketlake.spark.pipeline.environment import Environment
 from rocketlake.spark.pipeline.model import BAD_ROWS, Pipeline, Route, Sink
-from rocketlake.spark.pipeline.spark_errors import explained
+from rocketlake.spark.pipeline.spark_errors import explained, explained_sql
 from rocketlake.spark.progress.lag import METRICS
 
 __all__ = ["Flow", "build", "start", "write_batch"]
@@ -71,7 +71,7 @@ def read_source(
 ) -> DataFrame:
     """The source as it is: a stream or a batch."""
     source = pipeline.source
-    with explained(environment, source.where):
+    with explained(environment, source.where, source.options):
         reader = (spark.readStream if source.is_stream else spark.read).format(source.format)
         if source.schema and source.body != "json":
             reader = reader.schema(source.schema)
@@ -126,7 +126,7 @@ def rows_of(spark: SparkSession, pipeline: Pipeline, route: Route, rows: Rows) -
     last = "source"
     try:
         for view in pipeline.views:
-            with explained(None, view.where):
+            with explained_sql(view):
                 frames[view.name] = spark.sql(view.sql)
                 frames[view.name].createOrReplaceTempView(view.name)
             last = view.name
@@ -173,7 +173,7 @@ def start(
         writer = writer.trigger(processingTime=pipeline.trigger)
     spark = flow.rows.sparkSession
     jvm: Any = spark._jvm
-    with explained(environment, sink.where):
+    with explained(environment, sink.where, sink.options):
         # Spark looks up a format in Python in the session that is active in this thread; only the one that made the
         # session has it by itself.
         jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
@@ -183,7 +183,7 @@ def start(
 def write_batch(flow: Flow, pipeline: Pipeline, environment: Environment) -> None:
     """Write a batch source's rows once."""
     sink = flow.sink
-    with explained(environment, sink.where):
+    with explained(environment, sink.where, sink.options):
         if sink.format == "console":
             flow.rows.show(int(sink.options.text("numRows") or 20), truncate=False)
             return

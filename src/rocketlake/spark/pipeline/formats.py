@@ -15,7 +15,7 @@ from rocketlake.spark.option_values import OptionNames
 from rocketlake.spark.pipeline.keys import KEYS, nearest
 from rocketlake.spark.pipeline.model import Options
 
-__all__ = ["BATCH_ONLY", "DESTINATIONS", "PARTITION_OPTION", "check_format", "check_options"]
+__all__ = ["BATCH_ONLY", "DATA_SOURCES", "DESTINATIONS", "PARTITION_OPTION", "check_format", "check_options"]
 
 BATCH_ONLY = frozenset({"rocketmq_store"})
 PARTITION_OPTION = frozenset({"rocketmq_lake"})
@@ -34,6 +34,14 @@ _TABLES = {
     ("source", "rocketmq_store"): "rocketlake.spark.scan.options",
 }
 """The module with the option table (NAMES) of each of our formats."""
+
+
+DATA_SOURCES = {
+    "rocketmq": ("rocketlake.spark.data_source", "RocketMQDataSource"),
+    "rocketmq_lake": ("rocketlake.spark.lake.data_source", "RocketMQLakeDataSource"),
+    "rocketmq_store": ("rocketlake.spark.scan.data_source", "StoreDataSource"),
+}
+"""Module and class of each of our formats."""
 
 
 def check_format(name: str, kind: str, where: str) -> None:

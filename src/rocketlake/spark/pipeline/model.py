@@ -19,7 +19,10 @@ BAD_ROWS = "dlq"
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a format as they were written; a value may refer to the environment."""
+    """Options of a format as they were written; a value may refer to the environment.
+
+    `places` are the lines of all keys of the section.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -32,6 +35,10 @@ class Options:
         """The first of these options that is given, in any case of letters; "" if none is."""
         by_lower = {name.lower(): value for name, value in self.values.items()}
         return next((by_lower[name.lower()] for name in names if name.lower() in by_lower), "")
+
+    def place(self, name: str, default: str) -> str:
+        """The line of this key, in any case of letters."""
+        return next((place for key, place in self.places.items() if key.lower() == name.lower()), default)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class View:
     name: str
     sql: str
     where: str
+    line_ends: tuple[int, ...] = ()
+    """Characters other than blanks before the end of each line in the file, from `where` on."""
 
 
 @dataclass(frozen=True)

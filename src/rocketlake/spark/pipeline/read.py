@@ -30,7 +30,8 @@ def read_pipeline(path: Path) -> Pipeline:
     check_keys(root, "pipeline")
     name = _text(root, "name", path.stem)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"'{name}' is no name for a pipeline", where=root.where, hint="use letters, digits, _ . -")
+        where = root.key_places.get("name", root.where)
+        raise UsageError(f"'{name}' is no name for a pipeline", where=where, hint="use letters, digits, _ . -")
     source = _source(root)
     views = _views(root.entries.get("transform"))
     common = _optional_section(root, "sink")
@@ -60,11 +61,13 @@ def _source(root: Section) -> Source:
         raise UsageError("there is no `source`", where=root.where, hint="add `source: {subscribe: TOPIC, ...}`")
     name, options = _format_and_options(section, "source")
     schema = _text(section, "schema", "")
-    refuse_reference(schema, "the schema", section.where)
+    refuse_reference(schema, "the schema", section.key_places.get("schema", section.where))
     body = _choice(section, "body", ("raw", "text", "json"))
     if body == "json" and not schema:
         raise UsageError(
-            "`body: json` needs a `schema`", where=section.where, hint="add one, like schema: id bigint, at timestamp"
+            "`body: json` needs a `schema`",
+            where=section.key_places["body"],
+            hint="add one, like schema: id bigint, at timestamp",
         )
     if schema and body != "json" and name in ("rocketmq", "rocketmq_store"):
         where = section.key_places["schema"]
@@ -94,7 +97,7 @@ def _cluster_of(source: Source) -> tuple[str, str] | None:
     for name in ("namesrvAddr", "nameServer"):
         value = source.options.text(name)
         if value:
-            return value, source.where
+            return value, source.options.place(name, source.where)
     return None
 
 
@@ -121,7 +124,7 @@ def _format_and_options(section: Section, kind: str) -> tuple[str, Options]:
     name = _text(section, "format", "rocketmq")
     check_format(name, kind, section.key_places.get("format", section.where))
     given = {key: option_text(value) for key, value in section.entries.items() if key not in KEYS[kind]}
-    options = Options(given, {key: section.key_places[key] for key in given})
+    options = Options(given, section.key_places)
     check_options(name, options, kind)
     return name, options
 
@@ -146,7 +149,7 @@ def _view(name: str, node: Node) -> View:
     if not isinstance(node, Text) or not node.value.strip():
         raise UsageError(f"view {name} has no SQL text", where=node.where, hint="select ... from source")
     refuse_reference(node.value, f"the SQL of view {name}", node.where)
-    return View(name, node.value.strip().rstrip(";"), node.where)
+    return View(name, node.value.strip().rstrip(";"), node.where, node.line_ends)
 
 
 def _on_error(node: Node | None, source: Source, sink: object) -> tuple[str, Sink | None]:

@@ -65,8 +65,10 @@ def _route(
         raise UsageError("a route says which rows it takes", where=node.where, hint=hint)
     name = _word(node, "name") or _name_of(sink)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"'{name}' is no name for a route", where=node.where, hint="use letters, digits, _ . -")
-    return Route(name, sink, condition, view, node.where), is_rest
+        where = node.key_places.get("name", node.where)
+        raise UsageError(f"'{name}' is no name for a route", where=where, hint="use letters, digits, _ . -")
+    said = next((node.entries[key] for key in ("where", "match") if key in node.entries), node)
+    return Route(name, sink, condition, view, said.where), is_rest
 
 
 def _merged(common: Section | None, own: Section | None, where: str) -> Section:

@@ -113,5 +113,6 @@ def _batches_done(query: StreamingQuery) -> int:
 
 def loss_tables(pipeline: Pipeline, environment: Environment) -> dict[str, str]:
     """Query name -> folder in which its source notes losses, if there is one; for LagListener."""
-    table = environment.fill(pipeline.source.options.text("lossTable"), pipeline.source.where)
+    source = pipeline.source
+    table = environment.fill(source.options.text("lossTable"), source.options.place("lossTable", source.where))
     return {f"{pipeline.name}.{name}": table for name in pipeline.sinks} if table else {}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import yaml
@@ -25,10 +26,12 @@ _DEPTH_MAX = 20
 
 @dataclass(frozen=True)
 class Text:
-    """A scalar as it was written, without quotes; `where` is file and line."""
+    """A scalar as it was written, without quotes; `where` is file and line of its first character."""
 
     value: str
     where: str
+    line_ends: tuple[int, ...] = field(default=(), compare=False)
+    """Characters other than blanks before the end of each of its lines; YAML may have joined the lines."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def _convert(node: yaml.Node, name: str, depth: int) -> Node:
     if depth > _DEPTH_MAX:
         raise UsageError(f"deeper than {_DEPTH_MAX} levels", where=where, hint="write it flatter")
     if isinstance(node, yaml.ScalarNode):
-        return Text(node.value, where)
+        return _text(node, name)
     if isinstance(node, yaml.SequenceNode):
         return Listing(tuple(_convert(item, name, depth + 1) for item in node.value), where)
     entries: dict[str, Node] = {}
@@ -114,6 +117,18 @@ def _convert(node: yaml.Node, name: str, depth: int) -> Node:
         entries[key.value] = _convert(value, name, depth + 1)
         places[key.value] = place
     return Section(entries, places, where)
+
+
+def _text(node: yaml.ScalarNode, name: str) -> Text:
+    mark, end = node.start_mark, node.end_mark
+    line = mark.line
+    raw = mark.buffer[mark.pointer : end.pointer] if mark.buffer else node.value
+    if node.style in ("|", ">"):
+        raw, line = raw.partition("\n")[2], line + 1
+    written = raw.lstrip("\r\n")
+    line += raw[: len(raw) - len(written)].count("\n")
+    ends = list(accumulate(len("".join(part.split())) for part in written.split("\n")))
+    return Text(node.value, f"{name}, line {line + 1}", tuple(ends))
 
 
 def option_text(node: Node) -> str:

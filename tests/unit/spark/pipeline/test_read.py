@@ -89,7 +89,7 @@ def test_a_batch_format_is_read_as_a_batch(read: Read) -> None:
         ("source: {subscribe: t}\ntransform: [select 1]\nsink: {format: console}\n", 2, "not SQL"),
         ("source: {subscribe: t}\ntransform: select '${X}'\nsink: {format: console}\n", 2, "plans and logs"),
         ("source: {subscribe: t}\nspark: {sql.x: 1}\nsink: {format: console}\n", 2, "spark.sql.x"),
-        ("source: {subscribe: t}\nname: a/b\nsink: {format: console}\n", 1, "no name for a pipeline"),
+        ("source: {subscribe: t}\nname: a/b\nsink: {format: console}\n", 2, "no name for a pipeline"),
         ("source: t\nsink: {format: console}\n", 1, "not a mapping"),
         ("source: {subscribe: t}\nroute: []\n", 2, "not a list of 1"),
         ("source: {subscribe: t}\nroute:\n- sink: {format: console}\n", 3, "which rows"),

@@ -20,6 +20,21 @@ def test_scalars_stay_as_written_and_know_their_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "line", "line_ends"),
+    [
+        ("v: |\n  a b\n\n   c\nw: 1\n", 2, (2, 2, 3, 3)),
+        ("v: >-\n\n  a b\n  c", 3, (2, 3)),
+        ("v: a b\n  c\nw: 1\n", 1, (2, 3)),
+        ("v:\n  a", 2, (1,)),
+    ],
+)
+def test_a_text_knows_where_its_lines_ended(text: str, line: int, line_ends: tuple[int, ...]) -> None:
+    found = parse_yaml(text.encode(), "p").entries["v"]
+    assert isinstance(found, Text)
+    assert (found.where, found.line_ends) == (f"p, line {line}", line_ends)
+
+
+@pytest.mark.parametrize(
     ("text", "option"),
     [
         (b"v: [a, b]", "a,b"),
