@@ -233,6 +233,7 @@ class RealGroup:
                 answer = await client.invoke(address, Command.request(RequestCode.SEND_MESSAGE_V2, header, body), 700)
             except RocketLakeError:
                 at += 1
+                await self.clock.sleep(0.001)  # all three may refuse at once: time would stand still
                 continue
             if answer.code == 0:
                 reply = answer.header(SendReplyHeader)
@@ -463,6 +464,8 @@ class Faults:
             node.plan.add(DiskFault("sync", "commitlog", times=1, error=errno.EIO))
         await self._while()
         node.slow_ms = 0.0
+        node.plan.clear()
+        await self._group.clock.sleep(1)  # a sync that is under way may fail until then
         if node.broker is not None and node.broker.is_running and not node.broker.store.writable:
             node.die()
             await node.start()
