@@ -16,7 +16,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long test-room sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
+.PHONY: help install demo etcd test test-long test-room sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -50,10 +50,13 @@ install: $(VENV)/.built          ## make .venv, install, compile
 demo: install    ## the main job: 336,776 flights through the broker into a Spark lake table; KEEP=1 leaves the cluster up
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
-test: check      ## lint, types and contracts; the short tier of the tests, of every room; 10 minutes at most
+etcd: install    # the peer of the controllers' tests, a release that the product takes
+	@$(BIN)/python progress.py "building etcd, two minutes the first time" $(VENV)/etcd.log $(BIN)/python -m interop.etcd
+
+test: check etcd ## lint, types and contracts; the short tier of the tests, of every room; 10 minutes at most
 	$(PYTEST) -m "not long" --durations=20
 
-test-long: install ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; 25 minutes
+test-long: install etcd ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; 25 minutes
 	$(PYTEST) -m long --durations=30
 	ROCKETLAKE_PURE=1 $(PYTEST) $(PURE_TESTS) -m "not long" -q -p no:cacheprovider \
 		$(addprefix --cov=rocketlake.,$(COVERED)) --cov-branch --cov-report=json:.cache/coverage.json
@@ -80,7 +83,7 @@ living-migration: install ## a broker name goes from Apache's 5.3.3 and 5.5.0 to
 etcd-histories: install ## the register in etcd while members lose, delay and repeat requests: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m tests.histories.etcd_search $(or $(SEEDS),10000)
 
-etcd-kills: install ## real members of etcd killed and stopped under swaps: KILLS=200 faults, 4 seconds each
+etcd-kills: install etcd ## real members of etcd killed and stopped under swaps: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.etcd_kills $(or $(KILLS),200)
 
 replicas-search: install ## groups of replicas: SEEDS=10000 walks of the rules, every broken rule is caught, SEEDS simulated groups, two at a time
@@ -92,10 +95,10 @@ replica-groups: install ## groups of real brokers and controllers in virtual tim
 kills: install   ## kill -9 of a broker among sends, replays and transactions: KILLS=100 times, a second each
 	ROCKETLAKE_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -n 2 tests/crash/test_kill.py tests/crash/test_replays.py tests/crash/test_transactions.py -q
 
-failovers: install ## a real group with its controllers and etcd, parts killed, stopped, cut off, disks filled: KILLS=200 faults, 4 seconds each
+failovers: install etcd ## a real group with its controllers and etcd, parts killed, stopped, cut off, disks filled: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.failovers $(or $(KILLS),200)
 
-busy-failovers: install ## the same with consumers, transactions, delayed messages and a sink at work: FAULTS=50 faults, 5 seconds each
+busy-failovers: install etcd ## the same with consumers, transactions, delayed messages and a sink at work: FAULTS=50 faults, 5 seconds each
 	$(BIN)/python -m tests.crash.busy_failovers $(or $(FAULTS),50)
 
 spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each

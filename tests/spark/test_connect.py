@@ -33,7 +33,7 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_batch_and_stream_over_spark_connect(tmp_path: Path) -> None:
     script = tmp_path / "client.py"
     script.write_text(CLIENT)
@@ -45,7 +45,7 @@ def test_batch_and_stream_over_spark_connect(tmp_path: Path) -> None:
             env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable},
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=500,
         )
     assert "rows 20" in done.stdout, done.stderr[-3000:]
     assert "streamed 20" in done.stdout, done.stderr[-3000:]

@@ -34,7 +34,7 @@ def messages():
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_topic_becomes_a_streaming_table(tmp_path: Path) -> None:
     import pyarrow.parquet as parquet
 
@@ -52,7 +52,7 @@ def test_a_topic_becomes_a_streaming_table(tmp_path: Path) -> None:
             env=os.environ | environment,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=500,
         )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     table = parquet.read_table(tmp_path / "warehouse" / "messages")

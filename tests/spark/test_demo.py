@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(600)
 def test_the_demo_agrees_to_the_message_and_leaves_nothing_running(tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     output = tmp_path / "demo-output"
@@ -21,7 +24,7 @@ def test_the_demo_agrees_to_the_message_and_leaves_nothing_running(tmp_path: Pat
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=500,  # a minute on a quiet machine
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r" agrees *$", done.stdout, re.MULTILINE)) == 7
