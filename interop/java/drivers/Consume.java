@@ -56,7 +56,8 @@ public class Consume {
         consumer.start();
         long end = System.currentTimeMillis() + seconds * 1000L;
         while (accepted.size() < expected && System.currentTimeMillis() < end) Thread.sleep(20);
-        Thread.sleep(500);
+        // What comes twice may come late on a busy machine: it ends when nothing more has come for two seconds.
+        for (int before = -1; before != total(); Thread.sleep(2000)) before = total();
         long sum = 0;
         int duplicates = 0;
         for (Map.Entry<Integer, AtomicInteger> entry : accepted.entrySet()) {
@@ -67,6 +68,10 @@ public class Consume {
         System.out.println("distinct=" + accepted.size() + " duplicates=" + duplicates + " retried=" + retried
             + " disorder=" + disorder + " wrongtag=" + wrongTag + " sum=" + sum);
         System.exit(0);
+    }
+
+    static int total() {
+        return accepted.values().stream().mapToInt(AtomicInteger::get).sum();
     }
 
     static int number(MessageExt message) {
