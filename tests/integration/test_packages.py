@@ -23,7 +23,7 @@ import pytest
 import rocketlake
 from build_ext import COMPILED, KERNELS, choose_compiler
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
