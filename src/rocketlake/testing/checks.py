@@ -183,6 +183,8 @@ class CommitWatch:
 
     def look(self, broker: Broker) -> None:
         """Check that listeners have seen every message before the offsets of their group."""
+        if not broker.store.is_complete:
+            return  # started on a full disk: where the queues end is known when there is room
         for group, topics in GROUPS.items():
             for queue in queue_ends(broker):
                 if queue[1] in topics:

@@ -111,6 +111,8 @@ class BrokerNode:
         self._broker: Broker | None = None
         self._ends: dict[Queue, int] = {}
         self._may_lose = False
+        self._is_checked = True
+        """False while the ends of the queues are not known: a start on a full disk finds them when there is room."""
 
     @property
     def broker(self) -> Broker | None:
@@ -158,9 +160,15 @@ class BrokerNode:
         else:
             raise RuntimeError(f"{self.name} cannot start; see the last events")
         self._broker = broker
-        ends = checks.ends_at(broker, begun_ms)
         world.history.note(f"{self.name} is up, its log ends at {broker.store.max_physical_offset}")
-        checks.check_rewinds(world.history, self._ends, ends, may_lose=self._may_lose)
+        self._is_checked = False
+        broker.store.when_complete(lambda: self._check_ends(broker, begun_ms))
+
+    def _check_ends(self, broker: Broker, begun_ms: int) -> None:
+        if broker is self._broker:
+            self._is_checked = True
+            ends = checks.ends_at(broker, begun_ms)
+            checks.check_rewinds(self._world.history, self._ends, ends, may_lose=self._may_lose)
 
     async def stop(self) -> None:
         """A clean stop; when the disk refuses, it ends as a crash does."""
@@ -205,8 +213,11 @@ class BrokerNode:
     def _remember(self, broker: Broker) -> None:
         """Note where readers saw the queues end; the next start is compared with that."""
         self._world.history.crashes += 1
-        self._ends = checks.queue_ends(broker)
-        self._may_lose = False
+        ends = checks.queue_ends(broker)
+        if self._is_checked:
+            self._ends, self._may_lose = ends, False
+        else:
+            self._ends = {queue: max(ends.get(queue, 0), self._ends.get(queue, 0)) for queue in ends | self._ends}
 
     def _vanish(self, broker: Broker, disk: MemoryFiles, *, silent: bool) -> None:
         self._broker = None
