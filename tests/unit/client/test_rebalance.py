@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from typing import Any
 
 import pytest
 
+from rocketlake.base.clock import ManualClock
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.allocate import averagely
 from rocketlake.client.consumer.rebalance import Rebalance
@@ -207,3 +209,20 @@ async def test_a_member_without_a_queue_hears_of_it_but_not_for_the_groups_retry
     await it.rebalance.once()
     assert "gets no queue of topic Small and reads nothing of it (queues: 1, members: 2)" in caplog.text
     assert "%RETRY%" not in caplog.text
+
+
+async def test_the_wait_for_a_round_ends_with_its_limit(peers: Any, clock: ManualClock) -> None:
+    """A start waits for the first round; brokers that do not answer must not hang it."""
+    rebalance = Rebalance(
+        peers.client(),
+        Owner(),
+        group="g",
+        config=ConsumerConfig(),
+        allocate=averagely,
+        broadcasting=False,
+        clock=clock,
+    )
+    waiting = asyncio.create_task(rebalance.next_ended(3.0))
+    await clock.settle()
+    clock.advance(3000)
+    assert not await waiting

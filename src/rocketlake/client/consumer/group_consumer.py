@@ -26,6 +26,7 @@ from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.filters import check_filters
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.queue_access import QueueAccess
+from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.model import names
@@ -34,6 +35,7 @@ from rocketlake.model.subscription import Subscription
 __all__ = ["ConsumerSettings", "GroupConsumer", "PushSettings", "spelled_out", "with_defaults"]
 
 log = get_logger(__name__)
+START_SECONDS = 3.0
 F = TypeVar("F", bound=Callable[..., None])
 
 
@@ -148,6 +150,18 @@ class GroupConsumer(Service):
                 log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
         await check_filters(self.instance, self.group, self._subscriptions.values())
         await self.instance.heartbeat()
+
+    async def _begin_rounds(self, rebalance: Rebalance) -> None:
+        """Begin the rounds and wait for the first: what is sent after `start()` must not lie before a first position.
+
+        Brokers that are away delay a start by START_SECONDS at most; their queues begin in a later round.
+        """
+        self._rounds.append(self.keep("rebalance", rebalance.run))
+        if not await rebalance.next_ended(START_SECONDS) and self.is_running:
+            log.warning(
+                "group %s has started without the positions of all its queues: brokers did not answer within %s s",
+                self.group, START_SECONDS,
+            )  # fmt: skip
 
     async def _end_rounds(self) -> None:
         for task in self._rounds:

@@ -172,7 +172,7 @@ class PullConsumer(GroupConsumer):
             await self.instance.start()
         try:
             await self._join()
-            self._rounds.append(self.keep("rebalance", self._rebalance.run))
+            await self._begin_rounds(self._rebalance)
         except BaseException:
             await self._end()
             raise

@@ -93,7 +93,10 @@ class PushConsumer(GroupConsumer):
     # life
 
     async def start(self) -> None:
-        """Join the group and begin to pull. A topic without a route is waited for (and logged), not an error."""
+        """Join the group, find the first positions, begin to pull.
+
+        A topic without a route is waited for by later rounds (and logged), not an error.
+        """
         if self.is_running:
             return
         self.instance.check_open("PushConsumer", self.group)
@@ -115,10 +118,10 @@ class PushConsumer(GroupConsumer):
             if self._own_instance:
                 await self.instance.start()
             await self._join()
+            await self._begin_rounds(self._rebalance)
         except BaseException:
             await self.stop()
             raise
-        self._rounds.append(self.keep("rebalance", self._rebalance.run))
 
     def _build(self) -> None:
         """Put the parts together: listener call, runner, held queues, rebalance, membership."""

@@ -67,6 +67,7 @@ class Rebalance:
         self._broadcasting = broadcasting
         self._clock = clock
         self._alarm = Alarm(clock)
+        self._round_ended = Alarm(clock)
         self._warnings = RareWarnings(log, interval_seconds=600.0, clock=clock)
         self.topics: set[str] = set()
         self.is_paused = False
@@ -78,11 +79,17 @@ class Rebalance:
     async def run(self) -> None:
         """A round, and the pause behind it."""
         balanced = self.is_paused or await self.once()
+        self._round_ended.ring()
         if not balanced:
             await self._clock.sleep(self._config.rebalance_retry_ms / 1000)
         elif await self._alarm.wait(self._config.rebalance_interval_ms / 1000):
             # A storm of notifications (a rolling restart of the group) must not become a storm of rounds.
             await self._clock.sleep(STORM_PAUSE_SECONDS)
+
+    async def next_ended(self, limit_seconds: float) -> bool:
+        """Wait for the end of the next round of `run`; false when it takes longer than the limit."""
+        self._round_ended = Alarm(self._clock)  # rounds before this call do not count
+        return await self._round_ended.wait(limit_seconds)
 
     async def once(self) -> bool:
         """One round over all topics; true when the member holds exactly its share."""
