@@ -44,6 +44,7 @@ SLOTS_WAITING_MAX = 131_072
 _NOWHERE = PhysicalOffset(-1)
 _CHUNK_ENTRIES = 32_768
 _CHUNK_SLOTS = 16_384
+_CHUNK_BYTES = 64 * 1024
 
 
 class KeyIndexFile:
@@ -264,8 +265,9 @@ class KeyIndexFile:
     def mend(self, end_physical: PhysicalOffset) -> None:
         """Keep the entries that hold together and lie below `end_physical`, with right links, slots and header.
 
-        After a crash any page of the file may be older than its neighbours; entries alone tell the truth. What was cut
-        off is safe: no power cut brings it back. Raises OSError.
+        After a crash any page of the file may be older than its neighbours; entries alone tell the truth. What lies
+        behind the last entry becomes zero, for good: after another power cut it could stand where the file's count says
+        that an entry is, one of a record that the log has lost since. Raises OSError.
         """
         self.write_out()
         self._new = None
@@ -291,8 +293,19 @@ class KeyIndexFile:
         self._write_heads(heads)
         self.file.pwrite(self._header(), 0)
         self._opened()
-        if cut:
+        if self._clear_from(entry_position(self.slots, number)) or cut:
             self.file.sync()
+
+    def _clear_from(self, position: int) -> bool:
+        """Write zeros over all that lies behind; False when there was nothing."""
+        cleared = False
+        for start, end in self.file.stretches():
+            for at in range(max(start, position), end, _CHUNK_BYTES):
+                length = min(_CHUNK_BYTES, end - at)
+                if self.file.pread(length, at).strip(b"\0"):
+                    self.file.pwrite(bytes(length), at)
+                    cleared = True
+        return cleared
 
     def _write_heads(self, heads: array[int]) -> None:
         """Write the slots that differ; most of a sparse file stays untouched."""

@@ -190,6 +190,28 @@ def test_entries_of_records_cut_off_are_given_up() -> None:
     assert all(physical < 750 for _hash, physical, _seconds, _previous in file.entries())
 
 
+@pytest.mark.parametrize("count", [4, 11])
+def test_no_entry_given_up_comes_back_with_another_power_cut(count: int) -> None:
+    """The header is older than the entries, or they are cut off. New ones follow, of which only the header is kept."""
+    disk = MemoryFiles()
+    crashed(disk)
+    header = bytearray(disk.read_bytes(PATH)[:HEADER_SIZE])
+    header[36:40] = count.to_bytes(4, "big")
+    disk.open(PATH).pwrite(header, 0)
+    mended = new_file(disk)
+    mended.mend(350)  # the log ends there
+    disk.sync_dir(PATH.parent)
+    disk.sync_dir(PATH.parent.parent)
+    kept = disk.power_cut(None)
+    for physical in (400, 500, 600, 700):
+        mended.put(1, physical, 20_000)
+    mended.write_out()
+    kept.open(PATH).pwrite(disk.read_bytes(PATH)[:HEADER_SIZE], 0)
+    again = new_file(kept)
+    again.mend(FOREVER)
+    assert [physical for _hash, physical, _seconds, _previous in again.entries()] == [50, 150, 250]
+
+
 def test_the_whole_file_is_sparse(tmp_path: Path) -> None:
     file = KeyIndexFile(PosixFiles(), tmp_path / "20240101000000000", slots=5_000_000, entries_max=20_000_000)
     for number in range(100):
