@@ -29,7 +29,7 @@ Planned = PullAnswer | Exception
 
 
 def found(*offsets: int, tags: str | None = None, size: int = 1) -> PullAnswer:
-    messages = [StoredMessage("T", b"x" * size, broker_name="b", queue_offset=n) for n in offsets]
+    messages = [StoredMessage("T", b"x" * size, broker_name="b", queue_offset=n, store_ms=n * 1000) for n in offsets]
     for message in messages:
         message.tags = tags
     return PullAnswer(PullStatus.FOUND, offsets[-1] + 1, 0, 1000, messages=messages)
@@ -53,6 +53,8 @@ class Stage:
         self.heartbeats = 0
         self.route_questions = 0
         self.is_paused = False
+        self.offset_since: dict[int, int] = {}
+        """By store time: where messages lie that were stored since."""
         self.subscription: Subscription | None = parse_subscription("T", expression)
         self.held = ProcessQueue(QUEUE)
         self.offsets = RemoteOffsets(self._nowhere, self._nothing)
@@ -65,6 +67,7 @@ class Stage:
             pull=self.pull,
             submit=self.submit,
             restart=self.restart,
+            by_time=self.by_time,
             unregistered=self.unregistered,
             after_break=self.after_break,
             is_paused=lambda: self.is_paused,
@@ -102,6 +105,11 @@ class Stage:
     async def restart(self, held: ProcessQueue, offset: int) -> None:
         held.dropped = True
         self.restarted.append(offset)
+
+    async def by_time(self, queue: MessageQueue, ms: int) -> int:
+        if ms not in self.offset_since:
+            raise LinkError("the master is away")
+        return self.offset_since[ms]
 
     async def after_break(self, queue: MessageQueue, seconds: float) -> None:
         self.route_questions += 1
@@ -212,8 +220,32 @@ async def test_of_a_queue_that_lost_its_end_what_is_in_hand_is_pulled_again(
 ) -> None:
     """A power cut with ASYNC_FLUSH: what lies before the cut is there, and no listener has ended with it."""
     it = stage()
+    it.offset_since[8000] = high
     await it.run(found(6, 7, 8), PullAnswer(PullStatus.OFFSET_ILLEGAL, high, 0, high), first=6)
     assert it.restarted == [goes_on]
+
+
+@pytest.mark.parametrize(("since", "goes_on"), [(2, 2), (0, 1), (4, 4), (5, 4)])
+async def test_what_came_since_the_last_message_seen_is_not_passed_by(
+    stage: MakeStage, since: int, goes_on: int
+) -> None:
+    """The queue ends at 4 and begins at 1; where the end was lost is not known, its new messages are newer."""
+    it = stage()
+    it.offset_since[8000] = since
+    it.answers += [found(6, 7, 8)]
+    it.plan.submit = lambda held, messages: held.finish(messages) and None
+    await it.run(PullAnswer(PullStatus.OFFSET_ILLEGAL, 4, 1, 4), first=6)
+    assert it.restarted == [goes_on]
+
+
+async def test_while_the_master_cannot_tell_the_time_the_queue_waits(stage: MakeStage) -> None:
+    it = stage(error_pause_ms=500)
+    lost = PullAnswer(PullStatus.OFFSET_ILLEGAL, 4, 0, 4)
+    await it.run(found(6, 7, 8), lost, lost, first=6)
+    assert it.restarted == []
+    it.offset_since[8000] = 3
+    await it.clock.run_for(500)
+    assert it.restarted == [3]
 
 
 async def test_a_reset_skips_what_is_in_hand(stage: MakeStage) -> None:

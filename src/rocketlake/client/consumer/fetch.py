@@ -19,7 +19,7 @@ from rocketlake.client.calls.answer import PULLED_AFTER_HEARTBEAT, PULLED_SLOWER
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
-from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, wanted_of
+from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, NOTHING_SEEN, first_unseen, wanted_of
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
@@ -39,6 +39,7 @@ class Fetch:
         position: int,
         *,
         pull: Callable[[MessageQueue, Subscription, int], Awaitable[PullAnswer]],
+        by_time: Callable[[MessageQueue, int], Awaitable[int]],
         arrived: Callable[[], None],
         unregistered: Callable[[], None],
         damaged: Callable[[Sequence[DamagedRecord]], None],
@@ -51,6 +52,8 @@ class Fetch:
         self.position = position
         self._subscription = subscription
         self._pull = pull
+        self._by_time = by_time
+        self._seen_ms = NOTHING_SEEN
         self._arrived = arrived
         self._unregistered = unregistered
         self._damaged = damaged
@@ -101,14 +104,13 @@ class Fetch:
             return
         try:
             answer = await self._pull(self.queue, self._subscription, self._next)
+            await self._take_in(answer)
         except RocketLakeError as error:
             seconds = self._after_error(error)
             if isinstance(error, LinkError):
                 await self._after_break(self.queue, seconds)
             else:
                 await self._clock.sleep(seconds)
-        else:
-            self._take_in(answer)
 
     def _pause_ms(self) -> int:
         config = self._config
@@ -124,16 +126,21 @@ class Fetch:
         self._warnings.warn("failed", "pull of %s failed: %s", self.queue, error)
         return self._config.error_pause_ms / 1000
 
-    def _take_in(self, answer: PullAnswer) -> None:
+    async def _take_in(self, answer: PullAnswer) -> None:
+        offset = answer.next_offset
         if answer.status is PullStatus.OFFSET_ILLEGAL:
-            log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, answer.next_offset)
+            if self._next > answer.max_offset:
+                offset = await first_unseen(self._by_time, self.queue, self._seen_ms, answer)
+            log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, offset)
             if answer.min_offset <= self._next <= answer.max_offset:
                 # An operator reset the group: messages fetched before that are not wanted and must not be committed.
                 self._fetched.clear()
                 self._bytes = 0
         if answer.damaged:
             self._damaged(answer.damaged)
-        self._next = answer.next_offset
+        if answer.messages:
+            self._seen_ms = answer.messages[-1].store_ms
+        self._next = offset
         wanted = wanted_of(answer.messages, self._subscription)
         self._fetched += wanted
         self._bytes += sum([len(message.body) for message in wanted])

@@ -89,6 +89,7 @@ class HeldQueues:
             pull=pull,
             submit=runner.submit,
             restart=self.restart,
+            by_time=start_policy.by_time,
             unregistered=instance.heartbeat_soon,
             after_break=instance.after_break,
             is_paused=is_suspended,

@@ -361,6 +361,7 @@ class PullConsumer(GroupConsumer):
             subscription,
             first,
             pull=self._puller.pull,
+            by_time=self._access.by_time,
             arrived=self._arrived.ring,
             unregistered=self.instance.heartbeat_soon,
             damaged=self._damage.skip,

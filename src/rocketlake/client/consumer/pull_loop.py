@@ -31,6 +31,7 @@ from rocketlake.model.subscription import Subscription
 log = get_logger(__name__)
 BROKER_FLOW_CONTROL_SECONDS = 0.02
 NOT_READY_SECONDS = 1.0
+NOTHING_SEEN = -1
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class PullPlan:
     pull: Callable[[ProcessQueue, Subscription, int, int], Awaitable[PullAnswer]]
     submit: Callable[[ProcessQueue, Sequence[StoredMessage]], None]
     restart: Callable[[ProcessQueue, int], Awaitable[None]]
+    by_time: Callable[[MessageQueue, int], Awaitable[int]]
     unregistered: Callable[[], None]
     after_break: Callable[[MessageQueue, float], Awaitable[None]]
     """Pause for so many seconds, less if the queue's broker has a new master."""
@@ -63,6 +65,7 @@ class PullLoop:
     def __init__(self, plan: PullPlan, held: ProcessQueue, first_offset: int) -> None:
         self._plan = plan
         self._held = held
+        self._seen_ms = NOTHING_SEEN
         self.next_offset = first_offset
 
     async def run(self) -> None:
@@ -141,12 +144,19 @@ class PullLoop:
                 "offset %d of %s is illegal, the broker advises %d", self.next_offset, held.queue, answer.next_offset
             )
             offset = answer.next_offset
-            if self.next_offset > answer.max_offset and held.count:
-                # The broker lost the end of the queue. Messages before that, not consumed yet, are pulled again.
-                offset = min(offset, held.lowest)
+            if self.next_offset > answer.max_offset:
+                try:
+                    offset = await first_unseen(plan.by_time, held.queue, self._seen_ms, answer)
+                except RocketLakeError as error:
+                    plan.warnings.warn("unseen", "where %s goes on is not known now: %s", held.queue, error)
+                    return plan.config.error_pause_ms / 1000
+                if held.count:
+                    offset = min(offset, held.lowest)
             await plan.restart(held, offset)
             return 0.0
         messages = answer.messages
+        if messages:
+            self._seen_ms = messages[-1].store_ms
         for record in answer.damaged:
             self._hand_over([message for message in messages if message.queue_offset < record.offset], subscription)
             messages = [message for message in messages if message.queue_offset >= record.offset]
@@ -181,6 +191,19 @@ class PullLoop:
         if wanted := wanted_of(messages, subscription):
             self._held.add(wanted)
             self._plan.submit(self._held, wanted)
+
+
+async def first_unseen(
+    by_time: Callable[[MessageQueue, int], Awaitable[int]], queue: MessageQueue, seen_ms: int, answer: PullAnswer
+) -> int:
+    """Where to go on in a queue that ends before our offset: at what was stored since the last message that we saw.
+
+    `seen_ms`: its store time (epoch ms), NOTHING_SEEN when there is none: then where the broker advises. Raises as
+    `by_time` does.
+    """
+    if seen_ms == NOTHING_SEEN:
+        return answer.next_offset
+    return min(answer.next_offset, max(answer.min_offset, await by_time(queue, seen_ms)))
 
 
 def wanted_of(messages: list[StoredMessage], subscription: Subscription) -> list[StoredMessage]:
