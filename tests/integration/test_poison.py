@@ -35,6 +35,7 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.long
 async def test_all_kinds(world: PoisonedQueue) -> None:
     """One world for all readers: to fill it costs more than to read it."""
     broker_refuses(world)

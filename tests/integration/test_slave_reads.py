@@ -118,6 +118,23 @@ async def test_a_slave_that_knows_no_offset_of_a_group_is_not_believed(pair: Rep
     await client.stop()
 
 
+async def test_a_group_that_reads_on_a_slave_saves_its_offsets_there(pair: ReplicaPair) -> None:
+    """They were saved nowhere: each restart of a consumer repeated all that it had read since the master went away."""
+    queue = MessageQueue("T", "b", 0)
+    config = ClientConfig(namesrv=f"{NAMESRV}:9876")
+    clients = [ClientInstance(config, clock=pair.clock, network=pair.net.host(f"10.0.0.{n}")) for n in (78, 79)]
+    before, after = (QueueAccess(client, "g") for client in clients)
+    await pair.follow(before.commit(queue, 3))
+    await pair.clock.run_for(2000)
+    await pair.master.stop()
+    await pair.clock.run_for(2000)
+    await pair.follow(clients[0].refresh_route("T"))
+    await pair.follow(before.commit(queue, 9))
+    assert await pair.follow(after.committed(queue)) == 9
+    for client in clients:
+        await client.stop()
+
+
 async def test_a_slave_whose_disk_lost_records_serves_no_reads(pair: ReplicaPair) -> None:
     """Its queues lead past them; other replicas have them."""
     pair.slave.store.checkpoint.damaged_from = PhysicalOffset(600)

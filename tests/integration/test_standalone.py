@@ -110,6 +110,7 @@ def test_threaded(rocketlake_cluster):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["strict", "auto"])
 def test_the_fixtures_work_in_both_modes_of_pytest_asyncio(tmp_path: Path, mode: str) -> None:
     (tmp_path / "test_users.py").write_text(_USERS_TESTS.replace("MARK", "@pytest.mark.asyncio" * (mode == "strict")))

@@ -62,8 +62,7 @@ def test_parquet_partitioned_and_read_by_spark_duckdb_and_pandas(
     assert (dead.body, dead.topic, dead.dlqReason.startswith("json:")) == (b"no json", "lake-parquet", True)
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.parametrize("table_format", [pytest.param("delta", marks=pytest.mark.smoke), "iceberg"])
 def test_delta_and_iceberg_through_spark_and_arrow(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path, table_format: str
 ) -> None:

@@ -128,7 +128,6 @@ def test_a_named_batch_write_is_stored_once_however_often_it_is_done(
     assert len(keys) == 6000 and "job/1/0/0" in keys
 
 
-@pytest.mark.smoke
 def test_what_cannot_be_written_fails_with_words_for_people(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     rows = spark.range(10, numPartitions=1).selectExpr("if(id = 7, null, cast(id as string)) as body")
 

@@ -99,7 +99,6 @@ def test_a_batch_read_may_be_bounded_filtered_split_and_pruned(spark: SparkSessi
     assert sorted((row.queueOffset, row.body) for row in pruned.collect())[:2] == [(0, b"0"), (1, b"1")]
 
 
-@pytest.mark.smoke
 def test_sql92_is_decided_by_the_broker_for_tables_and_streams(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:

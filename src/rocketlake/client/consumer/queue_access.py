@@ -45,8 +45,11 @@ class QueueAccess:
         return offset
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Save the group's offset at the queue's broker, at its master: what a replica has is overwritten."""
-        address = await self._master(queue)
+        """Save the group's offset at the queue's broker: at its master, while that is away at a replica.
+
+        A replica takes its master's offsets over when that is back; members that still run save theirs there again.
+        """
+        address, _is_master = await self._instance.to_read_from(queue)
         await calls.commit_offset(self._instance.net, address, self._group, queue, offset, OFFSET_TIMEOUT_MS)
 
     async def end_of(self, queue: MessageQueue) -> int:

@@ -149,6 +149,7 @@ def test_the_file_of_a_deleted_queue_is_closed_and_not_used() -> None:
     world.check()
 
 
+@pytest.mark.long
 def test_thousands_of_queues_hold_few_open_files_while_their_tails_wait() -> None:
     world = World(tails=1_000_000, open_files_max=10)
     for queue_id in range(1000):
