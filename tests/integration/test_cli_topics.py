@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -67,6 +69,19 @@ def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, clu
     assert "-> 4 queues, w" in rocketlake("topic", "alter", "shrunk", "--perm", "w", "--force")
     rocketlake("topic", "alter", "shrunk", "--perm", "rw")
     assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
+
+
+def test_a_tail_reads_queues_that_are_added_while_it_runs(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "growing", "-q", "1")
+    command = [sys.executable, "-m", "rocketlake", "tail", "growing", "--bodies", "-c", "2", "-n", cluster.namesrv]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stderr.readline().startswith(b"tailing growing: 1 queue;")
+        rocketlake("topic", "alter", "growing", "-q", "2")
+        cluster.send("growing", [b"of the new queue"], queue=1)
+        cluster.send("growing", [b"of the old queue"], queue=0)
+        lines, _errors = process.communicate(timeout=60)
+    assert set(lines.splitlines()) == {b"of the new queue", b"of the old queue"}
 
 
 def test_a_topic_that_is_read_is_deleted_with_force_only(rocketlake: Typed, cluster: EmbeddedCluster) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +31,8 @@ Topic = Annotated[str, typer.Argument(help="Topic name.", show_default=False)]
 _GROUP = "TOOLS_CONSUMER"
 _PRODUCER = "TOOLS_PRODUCER"
 _ENDED_BY_CTRL_C = 130
+_ROUTE_MS = 2000
+"""A tail looks for new queues and brokers so often."""
 
 
 def send(
@@ -128,19 +130,29 @@ def tail(
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Print messages as they come, with tag, keys and properties. No group is disturbed, no offset committed."""
+    """Print messages as they come, with tag, keys and properties. No group is disturbed, no offset committed.
+
+    Queues and brokers that are added meanwhile are read, too.
+    """
+    from rocketlake.client.config import ClientConfig
     from rocketlake.client.consumer.pull import PullConsumer
 
     tags = _checked_tags(tags)
+    client = ClientConfig(route_interval_ms=_ROUTE_MS)
 
     async def work() -> None:
-        async with PullConsumer(_GROUP, namesrv=namesrv, auto_commit=False) as consumer:
+        async with PullConsumer(_GROUP, namesrv=namesrv, auto_commit=False, client_config=client) as consumer:
             queues, is_new = await _wait_for_topic(consumer, topic)
             consumer.assign(queues, tags)
             await (consumer.seek_to_begin() if from_beginning or is_new else consumer.seek_to_end())
             ends = f"ends after {amount(count, 'message')}, or by Ctrl-C" if count else "Ctrl-C stops"
             print(f"tailing {topic}: {amount(len(queues), 'queue')}; {ends}", file=sys.stderr, flush=True)
-            await _print_messages(consumer, count, bodies_only=bodies_only, output=output)
+
+            async def poll(most: int) -> list[StoredMessage]:
+                await _add_queues(consumer, topic, tags)
+                return await consumer.poll(timeout_ms=1000, max_messages=most)
+
+            await _print_messages(poll, count, bodies_only=bodies_only, output=output)
 
     try:
         run(work())
@@ -173,12 +185,29 @@ async def _wait_for_topic(consumer: PullConsumer, topic: str) -> tuple[list[Mess
             await asyncio.sleep(0.5)
 
 
-async def _print_messages(consumer: PullConsumer, count: int, *, bodies_only: bool, output: OutputForm) -> None:
+async def _add_queues(consumer: PullConsumer, topic: str, tags: str) -> None:
+    """Read queues that came since, from their first message on. One that is out of reach stays: it comes back."""
+    from rocketlake.base.errors import LinkError
+    from rocketlake.client.errors import NoRoute
+
+    known = consumer.assignment
+    try:
+        new = [queue for queue in await consumer.fetch_queues(topic) if queue not in known]
+        if new:
+            consumer.assign([*known, *new], tags)
+            await consumer.seek_to_begin(*new)
+    except (LinkError, NoRoute):
+        consumer.assign(known, tags)  # a server is away: the next look is soon
+
+
+async def _print_messages(
+    poll: Callable[[int], Awaitable[list[StoredMessage]]], count: int, *, bodies_only: bool, output: OutputForm
+) -> None:
     printed = 0
     while not count or printed < count:
         _end_without_reader()
         room = min(32, count - printed) if count else 32
-        for message in await consumer.poll(timeout_ms=1000, max_messages=room):
+        for message in await poll(room):
             if output is OutputForm.JSON:
                 print(json.dumps(_object(message), ensure_ascii=False), flush=True)
             elif bodies_only and not sys.stdout.isatty():
