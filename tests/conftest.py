@@ -31,6 +31,9 @@ LONG_FOLDERS = ("spark", "crash", "interop")
 LONGEST_FIRST = (*LONG_FOLDERS, "integration", "simulation", "histories")
 """A file that takes long and begins last would end alone, with the other core idle."""
 LONG_SECONDS = 5.0
+PEER_SECONDS_MAX = 900.0
+"""A test with a peer that hangs ends then. On a busy machine Java takes minutes, and a call to Spark's JVM that was
+ended half-way spoils all later ones."""
 MANY = 500
 
 
@@ -50,8 +53,12 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test its tier, and begin with the longest folders, in all processes alike."""
     for item in items:
-        if _folder(item) in LONG_FOLDERS and not item.get_closest_marker("smoke"):
+        if _folder(item) not in LONG_FOLDERS:
+            continue
+        if not item.get_closest_marker("smoke"):
             item.add_marker("long")
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PEER_SECONDS_MAX))
     places = {folder: place for place, folder in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(_folder(item), len(places)))
 

@@ -10,7 +10,6 @@ from tests.crash.busy_failovers import play
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(180)
 async def test_clients_of_all_kinds_get_over_a_kill_and_a_hand_over(tmp_path: Path) -> None:
     clients, problems = await play(tmp_path, ("kill", "hand over"))
     print(clients.report())

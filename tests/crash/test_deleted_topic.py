@@ -70,7 +70,6 @@ def readable(store: Path) -> list[bytes]:
 
 @pytest.mark.smoke
 @pytest.mark.crash
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_a_topic_made_again_survives_kills_and_the_deleted_one_does_not(flush: str, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, flushDiskType=flush)

@@ -30,7 +30,6 @@ KINDS = (
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "kinds",
     [

@@ -21,7 +21,7 @@ from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
 
 SLOTS, ENTRIES = 400_000, 200_000  # many pages of a key index file are holes
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.crash
 
 
 class SmallDisk:

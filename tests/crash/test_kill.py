@@ -18,7 +18,6 @@ KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 2
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("flush", "kills"),
     [pytest.param("SYNC_FLUSH", 4, marks=pytest.mark.smoke), ("SYNC_FLUSH", KILLS), ("ASYNC_FLUSH", KILLS)],
@@ -45,7 +44,6 @@ async def test_no_acknowledged_message_is_lost_when_the_broker_is_killed(
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(120)
 async def test_with_the_write_pool_a_kill_costs_the_newest_messages_only(tmp_path: Path) -> None:
     """What is lost was acknowledged last and lay in a buffer: nothing before it is, nothing is half or there twice."""
     moments = random.Random(*drawn("kills with the write pool", 1))

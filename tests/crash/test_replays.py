@@ -117,7 +117,6 @@ async def stored(address: str, queue_id: int, topic: str = TOPIC) -> list[bytes]
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_each_message_is_stored_once_however_often_the_broker_is_killed(flush: str, tmp_path: Path) -> None:
     (seed,) = drawn("killed replays", 1)

@@ -33,7 +33,6 @@ async def kill_soon(master: BrokerProcess, ledger: Ledger, seconds: float, name:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(120)
 async def test_no_acknowledged_message_is_missing_on_the_slave(tmp_path: Path) -> None:
     moments = random.Random(20261124)
     (ha_port,) = free_ports(1)

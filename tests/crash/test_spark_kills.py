@@ -48,7 +48,6 @@ def clustered_world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) 
 # Steps of four: so few seeds as CI runs see each format, and each victim.
 @pytest.mark.crash
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(FIRST, FIRST + SEEDS))
 def test_each_message_is_in_the_table_once(number: int, world: World) -> None:
     print(run_seed(Plan.of(number * 4), *world), flush=True)
@@ -56,7 +55,6 @@ def test_each_message_is_in_the_table_once(number: int, world: World) -> None:
 
 @pytest.mark.crash
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(FIRST, FIRST + EXECUTOR_SEEDS))
 def test_each_message_is_in_the_table_once_whatever_executor_dies(number: int, clustered_world: World) -> None:
     print(run_seed(Plan.of(100_000 + number, "executor"), *clustered_world), flush=True)

@@ -137,7 +137,6 @@ class Producers:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_every_transaction_ends_as_decided_though_the_broker_is_killed(flush: str, tmp_path: Path) -> None:
     (seed,) = drawn("killed transactions", 1)

@@ -10,9 +10,6 @@ from interop.apache import PeerMissing, classpath
 
 _ASKED = os.environ.get("ROCKETLAKE_APACHE_RELEASES", "")
 
-LIMIT = pytest.mark.timeout(900 if _ASKED else 300)
-"""Of one test. The long matrix runs beside other work, where a virtual machine takes minutes to start."""
-
 
 def releases(usual: str) -> list[str]:
     """Names of jars, `server` for 5.3.3 and `server550` for 5.5.0; `usual` is that of the suite."""

@@ -28,9 +28,9 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.replication.epochs.epoch_file import decode, encode
 from tests.epoch_group import Replica
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 FILE_BYTES = 65536
 OURS = "group-b"

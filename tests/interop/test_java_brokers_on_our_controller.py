@@ -18,9 +18,9 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.controller import GetSwitchesHeader
 from rocketlake.protocol.request_code import RequestCode
 from tests.interop.mixed_pair import our_controller
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 GROUP = "java-group"
 PEERS = releases("server550")

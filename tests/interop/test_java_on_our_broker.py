@@ -6,7 +6,7 @@ import pytest
 
 from interop.apache import run_driver
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 COUNT = 10_000
 SUM_OF_ALL = COUNT * (COUNT - 1) // 2

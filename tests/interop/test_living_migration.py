@@ -29,7 +29,7 @@ from rocketlake import (
 )
 from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 PEERS = releases("server")
 IS_LONG = len(PEERS) > 1

@@ -13,9 +13,9 @@ from interop.apache import ApacheCluster, free_ports, wait_for_port
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from tests.crash.broker_process import BrokerProcess, Ledger, Load
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 FILE_BYTES = 1 << 17
 STILL_SECONDS = 60.0

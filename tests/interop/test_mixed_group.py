@@ -17,9 +17,9 @@ from rocketlake.replication.epochs.epoch_file import decode
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
 from tests.crash.broker_process import Reader
 from tests.interop.mixed_pair import Apaches, MixedPair, Ours, our_controller
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 CASES = [(controller, release) for release in releases("server") for controller in ("ours", "apaches")]
 

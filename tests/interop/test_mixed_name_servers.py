@@ -14,7 +14,7 @@ from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.store.config import StoreConfig
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.usefixtures("apache_jars")]
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("apache_jars")]
 
 
 async def drive(namesrv: str, topic: str) -> None:

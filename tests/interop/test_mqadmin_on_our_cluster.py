@@ -11,7 +11,7 @@ import pytest
 
 from interop.apache import compiled_drivers, run_driver
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 
 @pytest.fixture

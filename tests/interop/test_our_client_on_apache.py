@@ -11,7 +11,7 @@ from interop.apache import ApacheCluster
 from rocketlake import ConsumeResult, Message, Producer, PullConsumer, PushConsumer
 from rocketlake.model.message import StoredMessage
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 COUNT = 10_000
 TAGS = ("A", "B", "C", "D")

@@ -12,7 +12,7 @@ from rocketlake.testing.cluster import EmbeddedCluster
 from tests.poison import KINDS, Fate, Kind
 from tests.poisoned import QUEUE, PoisonedQueue
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 UNPACKABLE = [kind for kind in KINDS if kind.fate is not Fate.DAMAGED and kind.java_unpacks]
 

@@ -18,9 +18,9 @@ from rocketlake.net.client import NetClient
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader, member
 from tests.crash.group_processes import settled
 from tests.crash.sending import Sending
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 LOST_BYTES = 1 << 15
 """Of the end of a log that had not reached the disk."""

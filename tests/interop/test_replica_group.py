@@ -15,9 +15,9 @@ from rocketlake.net.client import NetClient
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader, member
 from tests.crash.group_processes import settled
 from tests.crash.sending import Sending
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 LOG_FILE_BYTES = 4 << 20
 """Brokers of a group have the same: frames of the log end with its files."""

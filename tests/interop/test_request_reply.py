@@ -10,7 +10,7 @@ import pytest
 
 from interop.apache import run_driver
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 COUNT = 50
 

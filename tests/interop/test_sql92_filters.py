@@ -23,7 +23,7 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.standalone import Standalone
 from tests.sql92_cases import kept_by_apache, random_expression, random_message
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 VALUES = ("-7", "0", "5", "5", "9", "12", "7.5", "0x1p3", "3000000000", "x", "it's", "true")
 EXPRESSIONS = (

@@ -15,7 +15,7 @@ from rocketlake.spark.schema import arrow_schema, chosen_schema
 from rocketlake.store.reader import StoreReader
 from tests.crash.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 SIZES: dict[str, object] = {
     "mappedFileSizeCommitLog": 1 << 20,

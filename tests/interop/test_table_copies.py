@@ -24,10 +24,10 @@ from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.config import StoreConfig
-from tests.interop.releases import LIMIT, jars_of, releases
+from tests.interop.releases import jars_of, releases
 from tests.requests import send_header
 
-pytestmark = [pytest.mark.interop, LIMIT]
+pytestmark = pytest.mark.interop
 
 
 async def until(look: Callable[[], bool], what: str, seconds: float = 60) -> None:

@@ -20,7 +20,7 @@ from interop.apache import ApacheCluster, apache_cluster, free_ports, run_driver
 from rocketlake import Consumer, Message, StoredMessage, TransactionEnd, TransactionProducer
 from tests.crash.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 SOON: dict[str, object] = {
     "transactionCheckInterval": 500,

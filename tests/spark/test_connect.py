@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from rocketlake.testing.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +31,6 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(600)
 def test_batch_and_stream_over_spark_connect(tmp_path: Path) -> None:
     script = tmp_path / "client.py"
     script.write_text(CLIENT)

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from rocketlake.testing.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +32,6 @@ def messages():
 """
 
 
-@pytest.mark.timeout(600)
 def test_a_topic_becomes_a_streaming_table(tmp_path: Path) -> None:
     import pyarrow.parquet as parquet
 

@@ -8,12 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(600)
 def test_the_demo_agrees_to_the_message_and_leaves_nothing_running(tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     output = tmp_path / "demo-output"

@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 from rocketlake.spark.lake.tables.iceberg_table import TABLE, catalog
 from rocketlake.testing.cluster import EmbeddedCluster
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:

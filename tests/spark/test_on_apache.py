@@ -14,7 +14,7 @@ from interop.apache import apache_cluster, run_driver
 from rocketlake.cli.cluster import Cluster
 from rocketlake.cli.cluster_groups import ClusterGroups
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 
 def test_a_topic_of_an_apache_broker_as_table_and_stream(

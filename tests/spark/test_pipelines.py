@@ -31,7 +31,6 @@ from rocketlake.spark.progress import LagListener
 from rocketlake.spark.progress.totals import Lag
 from rocketlake.testing.cluster import EmbeddedCluster
 
-pytestmark = pytest.mark.timeout(200)
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "docs" / "pipelines").glob("*.yaml"))
 CITIES = ("Berlin", "Paris", "Bonn")

@@ -16,8 +16,6 @@ from rocketlake.testing.cluster import EmbeddedCluster
 from tests.poison import Fate
 from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
 
-pytestmark = pytest.mark.timeout(400)
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:

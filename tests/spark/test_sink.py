@@ -18,8 +18,6 @@ from interop.apache import apache_cluster
 from rocketlake.cli.cluster import Cluster, TopicPlan
 from rocketlake.testing.cluster import EmbeddedCluster
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:

@@ -18,8 +18,6 @@ from rocketlake.spark.predicate.to_arrow import arrow_mask
 from rocketlake.spark.predicate.to_spark import spark_column
 from tests.sql92_cases import random_expression, random_message
 
-pytestmark = pytest.mark.timeout(300)
-
 RANDOM = Random(404)
 MESSAGES = [random_message(RANDOM) for _ in range(200)]
 
