@@ -27,6 +27,7 @@ class Stage(RunnerStage):
         self.sent_back: list[tuple[int, int]] = []
         self.send_back_works = True
         self.send_back_fails = False
+        self.bodies: list[bytes] = []
         self.answers: dict[int, Answer | BaseException | asyncio.Event] = {}
         self.runner = ConcurrentRunner(
             ListenerCall(self.listen, threads=1),
@@ -41,6 +42,9 @@ class Stage(RunnerStage):
 
     async def listen(self, batch: list[StoredMessage]) -> Answer:
         self.seen.append([message.queue_offset for message in batch])
+        self.bodies += [message.body for message in batch]
+        for message in batch:
+            message.body = b""
         answer = self.answers.get(batch[0].queue_offset)
         if isinstance(answer, BaseException):
             raise answer
@@ -52,6 +56,7 @@ class Stage(RunnerStage):
     async def send_back(self, message: StoredMessage, level: int) -> bool:
         if self.send_back_fails:
             raise ValueError("a bug")
+        assert message.body == str(message.queue_offset).encode()
         if self.send_back_works:
             self.sent_back.append((message.queue_offset, level))
         return self.send_back_works
@@ -120,6 +125,19 @@ async def test_a_message_that_cannot_be_sent_back_comes_again_here(stage: MakeSt
     await it.clock.run_for(5000)
     assert it.seen.count([0]) == 2
     assert it.committed == 2
+
+
+async def test_what_a_listener_made_of_a_body_is_not_seen_by_the_next_call(stage: MakeStage) -> None:
+    it = stage()
+    it.send_back_works = False
+    it.answers[0] = ConsumeResult.LATER
+    await it.consume(0)
+    assert it.held.size == 1
+    await it.clock.run_for(5000)
+    assert it.bodies == [b"0", b"0"]
+    it.answers[0] = None
+    await it.clock.run_for(5000)
+    assert it.held.size == 0
 
 
 async def test_whatever_a_send_back_raises_ends_no_worker(stage: MakeStage) -> None:

@@ -24,6 +24,7 @@ class Stage(RunnerStage):
     def __init__(self, clock: ManualClock, service: Service, **settings: int) -> None:
         super().__init__(clock)
         self.seen: list[int] = []
+        self.bodies: list[bytes] = []
         self.running = 0
         self.entered = asyncio.Event()
         self.given_up: list[int] = []
@@ -51,6 +52,9 @@ class Stage(RunnerStage):
         await asyncio.sleep(0)
         self.running -= 1
         self.seen += [message.queue_offset for message in batch]
+        self.bodies += [message.body for message in batch]
+        for message in batch:
+            message.body = b""
         planned = self.answers.get(batch[0].queue_offset)
         answer = planned.pop(0) if planned else None
         if isinstance(answer, BaseException):
@@ -66,6 +70,7 @@ class Stage(RunnerStage):
     async def resend(self, message: StoredMessage, limit: int) -> bool:
         if self.bug is not None:
             raise self.bug
+        assert message.body == str(message.queue_offset).encode()
         self.given_up.append(message.queue_offset)
         return True
 
@@ -118,8 +123,10 @@ async def test_after_its_retries_a_message_is_given_up_and_the_queue_goes_on(sta
     await it.consume(0, 1)
     await it.clock.run_for(3000)
     assert it.seen == [0, 0, 0, 1]
+    assert it.bodies == [b"0", b"0", b"0", b"1"]
     assert it.given_up == [0]
     assert it.committed == 2
+    assert it.held.size == 0
 
 
 async def test_without_a_lock_nothing_is_consumed_and_it_is_asked_for(stage: MakeStage) -> None:

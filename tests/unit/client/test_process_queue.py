@@ -142,6 +142,17 @@ def test_expired_are_only_the_first_messages_whose_listener_runs_too_long() -> N
     assert held.expired(before=5.0, limit=16) == []
 
 
+def test_a_message_that_comes_again_has_the_body_that_was_pulled() -> None:
+    held = ProcessQueue(QUEUE)
+    mine, finished = message(0), message(1)
+    held.add([mine, finished])
+    held.finish([finished])
+    mine.body = finished.body = b"decrypted"
+    held.restore([mine, finished])
+    assert mine.body == b"xxx"
+    assert finished.body == b"decrypted", "it is no longer in hand"
+
+
 def test_clear_forgets_everything_in_hand() -> None:
     held = ProcessQueue(QUEUE)
     held.add([message(number) for number in range(5)])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from functools import partial
 
 from rocketlake.base.clock import Clock
@@ -124,6 +125,7 @@ class ConcurrentRunner:
         if self._send_back is None:
             log.warning("broadcasting group %s drops %d failed message(s) of %s", self._group, len(failed), held.queue)
             return []
+        held.restore(failed)
         level = self._config.retry_delay_level if answer.delay_level is None else answer.delay_level
         unsettled = []
         for message in failed:
@@ -152,5 +154,7 @@ class ConcurrentRunner:
         for held in list(queues()):
             for message in held.expired(before, EXPIRED_AT_ONCE):
                 log.warning("listener runs longer than %s s on %s: message sent back", timeout, message.message_id)
-                if not held.dropped and await is_safe(send_back(message, EXPIRED_DELAY_LEVEL), message):
+                pulled = copy(message)  # the listener works on the message still
+                held.restore([pulled])
+                if not held.dropped and await is_safe(send_back(pulled, EXPIRED_DELAY_LEVEL), message):
                     self._finish(held, [message])

@@ -186,6 +186,7 @@ class OrderedRunner:
 
     async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage]) -> bool:
         """Count the failure; false when every message reached its limit and was given up."""
+        held.restore(batch)
         limit = self._config.reconsume_limit(orderly=True)
         waits = False
         for message in batch:

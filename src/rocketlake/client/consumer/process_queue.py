@@ -5,7 +5,8 @@ Must not know   the network, listeners, clocks (times come in as monotonic secon
 
 Invariant: every offset below `safe_offset` is finished; offsets come in rising order (one pull loop feeds one queue).
 Invariant: `count` and `size` cover waiting and taken messages alike.
-Invariant: a message leaves `size` with the length it came with; a listener may set another body meanwhile.
+Rule: a listener may change the message that it gets. What was pulled stays here until the message is finished: sizes
+are counted from it, and a message that comes again has it again.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ class ProcessQueue:
     """One queue's messages between pull and commit; concurrent use: add/finish, orderly use: add/take/commit."""
 
     __slots__ = (
+        "_bodies",
         "_highest",
         "_messages",
         "_order",
-        "_sizes",
         "_taken",
         "dropped",
         "given_up",
@@ -53,8 +54,9 @@ class ProcessQueue:
         self.last_lock = now
         self.started: dict[int, float] = {}
         """When the listener got a message, by queue offset."""
+        self._bodies: dict[int, bytes] = {}
+        """The bodies in hand as they were pulled, by queue offset."""
         self._messages: dict[int, StoredMessage] = {}
-        self._sizes: dict[int, int] = {}
         self._order: deque[int] = deque()
         self._taken: list[StoredMessage] = []
         self._highest = -1
@@ -92,12 +94,12 @@ class ProcessQueue:
 
     def add(self, messages: Sequence[StoredMessage]) -> None:
         """Take pulled messages in, in rising offset order; a message already in hand is not counted twice."""
-        held, sizes = self._messages, self._sizes
+        held = self._messages
         for message in messages:
             offset = message.queue_offset
             if offset not in held:
-                sizes[offset] = size = len(message.body)
-                self.size += size
+                body = self._bodies[offset] = message.body
+                self.size += len(body)
                 self._order.append(offset)
             held[offset] = message
         if messages:
@@ -113,9 +115,14 @@ class ProcessQueue:
         for message in messages:
             offset = message.queue_offset
             if held.pop(offset, None) is not None:
-                self.size -= self._sizes.pop(offset)
+                self.size -= len(self._bodies.pop(offset))
             started.pop(offset, None)
         return self.safe_offset
+
+    def restore(self, messages: Iterable[StoredMessage]) -> None:
+        """Give messages in hand the bodies that were pulled: the listener failed, and may have changed them before."""
+        for message in messages:
+            message.body = self._bodies.get(message.queue_offset, message.body)
 
     def start(self, messages: Iterable[StoredMessage], now: float) -> None:
         """Note when the listener got these messages, for the consume timeout."""
@@ -151,7 +158,7 @@ class ProcessQueue:
         if not self._taken:
             return -1
         offset = self._taken[-1].queue_offset + 1
-        self.size -= sum([self._sizes.pop(message.queue_offset) for message in self._taken])
+        self.size -= sum([len(self._bodies.pop(message.queue_offset)) for message in self._taken])
         if self.given_up:
             self.given_up.difference_update([message.queue_offset for message in self._taken])
         self._taken.clear()
@@ -172,8 +179,8 @@ class ProcessQueue:
 
     def clear(self) -> None:
         """Forget everything in hand (the queue was lost or its offset was moved)."""
+        self._bodies.clear()
         self._messages.clear()
-        self._sizes.clear()
         self._order.clear()
         self._taken.clear()
         self.given_up.clear()

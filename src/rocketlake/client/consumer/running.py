@@ -57,7 +57,7 @@ async def consume(
             restore_topic(message, group)
     event = None
     if hooks.before_consume or hooks.after_consume:
-        event = ConsumeEvent(group, batch, queue)
+        event = ConsumeEvent(group, list(batch), queue)
         run_hooks(hooks.before_consume, event)
         begun = clock.monotonic()
     try:
