@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketlake.client.calls.reply import reply_to
     from rocketlake.client.calls.send import SendResult
     from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset, ProducerConfig
     from rocketlake.client.consumer.consumer import Consumer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rocketlake.client.errors import (
         BatchFailed,
         LinkError,
+        NoReply,
         NoRoute,
         NotRunning,
         RemoteError,
@@ -44,6 +46,7 @@ __all__ = [
     "LinkError",
     "Message",
     "MessageQueue",
+    "NoReply",
     "NoRoute",
     "NotRunning",
     "Producer",
@@ -61,6 +64,7 @@ __all__ = [
     "TransactionResult",
     "UsageError",
     "__version__",
+    "reply_to",
 ]
 
 __version__ = "0.1.0"
@@ -69,6 +73,7 @@ _ERRORS = "rocketlake.client.errors"
 _HOMES = {
     "BatchFailed": _ERRORS,
     "LinkError": _ERRORS,
+    "NoReply": _ERRORS,
     "NoRoute": _ERRORS,
     "NotRunning": _ERRORS,
     "RemoteError": _ERRORS,
@@ -93,6 +98,7 @@ _HOMES = {
     "TransactionEnd": "rocketlake.client.producer.transaction",
     "TransactionProducer": "rocketlake.client.producer.transaction",
     "TransactionResult": "rocketlake.client.producer.transaction",
+    "reply_to": "rocketlake.client.calls.reply",
 }
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":

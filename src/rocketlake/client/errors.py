@@ -16,6 +16,7 @@ from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, Usag
 __all__ = [
     "BatchFailed",
     "LinkError",
+    "NoReply",
     "NoRoute",
     "NotRunning",
     "NotSafe",
@@ -89,6 +90,19 @@ class SendFailed(RocketLakeError):
             what += " before the client was stopped"
             hint = "call `stop()` behind the last send"
         super().__init__(f"{what} ({tried})", hint=hint)
+
+
+class NoReply(RocketLakeError):
+    """A request is stored, and no answer to it came in time (Java's code 10006). `sent`: where it is stored."""
+
+    def __init__(self, topic: str, sent: object, *, timeout_ms: int) -> None:
+        self.topic = topic
+        self.sent = sent
+        super().__init__(
+            f"the request to topic {topic!r} is stored, but no answer came within {timeout_ms} ms",
+            hint="raise timeout_ms, or look whether the consumers that answer keep up: `rocketlake group show`;"
+            " a late answer is dropped, and the request stays in its topic",
+        )
 
 
 def _without_cure(error: BaseException) -> str:

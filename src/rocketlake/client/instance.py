@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -30,8 +30,9 @@ from rocketlake.client.masters import Masters
 from rocketlake.client.member import ConsumerMember, TransactionCheck
 from rocketlake.client.routes import MASTER, RouteCache
 from rocketlake.client.served import Served
+from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.names import DEFAULT_CONSUMER_GROUP, DEFAULT_PRODUCER_GROUP, INNER_PRODUCER_GROUP
+from rocketlake.model.names import DEFAULT_CONSUMER_GROUP, DEFAULT_PRODUCER_GROUP, INNER_PRODUCER_GROUP, reply_topic
 from rocketlake.net.client import NetClient
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
@@ -43,6 +44,8 @@ WARNING_SECONDS = 30.0
 SEARCH_TIMEOUT_MS = 300
 JUST_MOVED_SECONDS = 2.0
 NEWS_SECONDS = 0.2
+GREETING_SECONDS = 0.5
+"""A request waits so long at most for brokers to learn who asks: one that hangs must not hold up all requests."""
 T = TypeVar("T")
 REFUSED_GROUPS = frozenset((DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP))
 _numbers = itertools.count(1)
@@ -62,9 +65,10 @@ class ClientInstance(Service):
         self._producers: dict[str, TransactionCheck | None] = {}
         self.is_closed = False
         """True from the stop on: it does not start again."""
-        self.net = NetClient(
-            None, self.clock, Served(self._consumers, self._producers, self.spawn).handlers(), network=network
-        )
+        self.reply_takers: list[Callable[[StoredMessage], bool]] = []
+        """Each answer to a request is given to these, until one returns True."""
+        served = Served(self._consumers, self._producers, self.reply_takers, self.clock, self.spawn)
+        self.net = NetClient(None, self.clock, served.handlers(), network=network)
         self.adopt(self.net)
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()
@@ -81,6 +85,8 @@ class ClientInstance(Service):
         self._route_alarm = Alarm(self.clock)
         self._heartbeat_alarm = Alarm(self.clock)
         self._heartbeat_lock = asyncio.Lock()
+        self._greeted: dict[str, object] = {}
+        """By address: the link that was open behind the last heartbeat, None if there was none."""
 
     async def start(self) -> None:
         """Start the timers; nothing is sent before a producer or consumer registers."""
@@ -352,16 +358,58 @@ class ClientInstance(Service):
         if not self._consumers and not self._producers:
             return
         async with self._heartbeat_lock:
-            body = group_calls.heartbeat_body(
-                self.client_id,
-                [*sorted(self._producers), INNER_PRODUCER_GROUP],
-                [member.registration() for member in self._consumers.values()],
-            )
-            targets = self.routes.addresses(masters_only=not self._consumers)
-            timeout = self.config.call_timeout_ms
-            await self._try_all(
-                "heartbeat", (group_calls.heartbeat(self.net, address, body, timeout) for _, _, address in targets)
-            )
+            targets = [address for _, _, address in self.routes.addresses(masters_only=not self._consumers)]
+            await self._greet(targets)
+            self._greeted = {address: self._greeted[address] for address in targets}
+
+    async def _greet(self, addresses: Collection[str]) -> None:
+        body = group_calls.heartbeat_body(
+            self.client_id,
+            [*sorted(self._producers), INNER_PRODUCER_GROUP],
+            [member.registration() for member in self._consumers.values()],
+        )
+
+        async def greet(address: str) -> None:
+            try:
+                await group_calls.heartbeat(self.net, address, body, self.config.call_timeout_ms)
+            finally:
+                self._greeted[address] = self.net.link(address)
+
+        await self._try_all("heartbeat", map(greet, addresses))
+
+    async def expect_replies(self, topic: str, seconds: float) -> None:
+        """Before a request: all brokers that may get its answer shall know this client. The route of `topic` is known.
+
+        The answer goes to the topic of answers of the cluster, so to any of its brokers.
+        """
+        until = self.clock.monotonic() + min(seconds, GREETING_SECONDS)
+        for answers in map(reply_topic, self.routes.clusters(topic)):
+            if not self.known_queues(answers):
+                try:
+                    await self.queues_to_publish(answers)
+                except RocketLakeError as error:
+                    self._warnings.warn("answers", "the brokers of %s are not known: %s", answers, error)
+        if greeting := self.become_known():
+            await self.clock.wait(greeting, until - self.clock.monotonic())
+
+    def become_known(self, *, also_lost: bool = False) -> asyncio.Task[None] | None:
+        """Begin to send a heartbeat to each master that has none by the link that is open now; None if all have one.
+
+        One that could not be reached is greeted again when a link to it is open; `also_lost`: at once.
+        """
+        return self.spawn("greeting", self._greet_strangers(also_lost)) if self._strangers(also_lost) else None
+
+    async def _greet_strangers(self, also_lost: bool) -> None:
+        async with self._heartbeat_lock:
+            await self._greet(self._strangers(also_lost))
+
+    def _strangers(self, also_lost: bool) -> list[str]:
+        links = {address: self.net.link(address) for _, _, address in self.routes.addresses(masters_only=True)}
+        return [
+            address
+            for address, link in links.items()
+            if address not in self._greeted or link is not self._greeted[address] or (also_lost and link is None)
+        ]
 
     async def _try_all(self, what: str, calls: Iterable[Awaitable[object]]) -> None:
         results = await asyncio.gather(*calls, return_exceptions=True)

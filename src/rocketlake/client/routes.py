@@ -116,6 +116,11 @@ class RouteCache:
         self._publish[topic] = publish_view(topic, view, awaited=self._awaited(route))
         return is_new
 
+    def clusters(self, topic: str) -> set[str]:
+        """The names of the clusters that serve the topic, or would make it."""
+        route = self._routes.get(topic) or self._templates.get(topic)
+        return {broker.cluster for broker in route.brokers} if route else set()
+
     def to_publish(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Queues to send to; None while the route is unknown."""
         return self._publish.get(topic)

@@ -7,12 +7,14 @@ Must not know   how consumers and producers work (member.py says what they can d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import decode_messages
+from rocketlake.client.calls.reply import read_reply
 from rocketlake.client.member import ConsumerMember, DirectConsume, TransactionCheck
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
@@ -40,11 +42,19 @@ class Served:
         self,
         consumers: Mapping[str, ConsumerMember],
         producers: Mapping[str, TransactionCheck | None],
+        reply_takers: Collection[Callable[[StoredMessage], bool]],
+        clock: Clock,
         spawn: Spawn,
     ) -> None:
-        """Consumers and producers by group. None: a producer that sends no transactions."""
+        """Consumers and producers by group. None: a producer that sends no transactions.
+
+        `reply_takers`: one of them takes an answer and returns True; if none does, the answer is dropped.
+        """
         self._consumers = consumers
         self._producers = producers
+        self._reply_takers = reply_takers
+        self._clock = clock
+        self._rare = RareWarnings(log, clock=clock)
         self._spawn = spawn
 
     def handlers(self) -> dict[int, Handler]:
@@ -56,6 +66,7 @@ class Served:
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._take_reply,
         }
 
     def _check_transaction(self, request: Request) -> Reply:
@@ -68,6 +79,13 @@ class Served:
             log.warning("broker %s asks about a transaction of group %s, which is not here", request.address, group)
         else:
             check(question, message, request.asker.send)
+        return Reply()
+
+    def _take_reply(self, request: Request) -> Reply:
+        answer = read_reply(request, now_ms=self._clock.now_ms())
+        if not any(take(answer) for take in self._reply_takers):
+            # A request that was stored twice has two answers; a late one comes when its asker has gone on.
+            self._rare.info("dropped", "answer %s is dropped: no request waits for it", answer.message_id)
         return Reply()
 
     def _members_changed(self, request: Request) -> Reply:

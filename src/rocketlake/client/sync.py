@@ -193,6 +193,8 @@ class Producer(_Blocking[AsyncProducer]):
     def __init__(self) -> None: ...
 
     send = _waiting(AsyncProducer.send)
+    request = _waiting(AsyncProducer.request)
+    replier = _on_loop(AsyncProducer.replier)
     send_oneway = _waiting(AsyncProducer.send_oneway)
     send_nowait = _on_loop(AsyncProducer.send_nowait)
     send_batch = _waiting(AsyncProducer.send_batch)
@@ -208,6 +210,8 @@ class TransactionProducer(_Blocking[AsyncTransactionProducer]):
 
     send_in_transaction = _waiting(AsyncTransactionProducer.send_in_transaction)
     send = _waiting(AsyncTransactionProducer.send)
+    request = _waiting(AsyncTransactionProducer.request)
+    replier = _on_loop(AsyncTransactionProducer.replier)
     send_oneway = _waiting(AsyncTransactionProducer.send_oneway)
     send_nowait = _on_loop(AsyncTransactionProducer.send_nowait)
     send_batch = _waiting(AsyncTransactionProducer.send_batch)

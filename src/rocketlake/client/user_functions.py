@@ -1,7 +1,7 @@
 """Functions that users give a client: their two kinds, and the exceptions that they may raise.
 
-Owns        the refusal of a value that cannot be called, what counts as an async function, which exceptions are the
-            caller's and not the function's.
+Owns        the refusal of a value that cannot be called, what counts as an async function, running plain functions on
+            worker threads, which exceptions are the caller's and not the function's.
 Must not know   when they are called.
 """
 
@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar, cast
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["check_function", "is_async", "is_for_caller"]
+__all__ = ["FunctionCall", "check_function", "is_async", "is_for_caller"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def check_function(name: str, function: object, *, takes: str) -> None:
@@ -27,6 +33,33 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # an object with `async def __call__`
     )
+
+
+class FunctionCall(Generic[T, R]):
+    """Calls a user's function: `async def` on the loop, a plain function on one of `threads` worker threads."""
+
+    def __init__(self, function: Callable[[T], R | Awaitable[R]], *, threads: int) -> None:
+        self._function = function
+        self._pool = (
+            None if is_async(function) else ThreadPoolExecutor(threads, thread_name_prefix="rocketlake-listener")
+        )
+
+    @property
+    def ends_when_cancelled(self) -> bool:
+        """True for a coroutine. A function on a thread runs on until it returns."""
+        return self._pool is None
+
+    def begin(self, argument: T) -> Awaitable[R]:
+        """Start the function; the awaitable gives its result, or raises its exception."""
+        if self._pool is None:
+            return cast("Awaitable[R]", self._function(argument))
+        loop = asyncio.get_running_loop()
+        return cast("Awaitable[R]", loop.run_in_executor(self._pool, self._function, argument))
+
+    def close(self) -> None:
+        """Free the worker threads; a function still running finishes by itself."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def is_for_caller(error: BaseException) -> bool:

@@ -88,6 +88,10 @@ class NetClient(Service):
         link = await self._writable(address, self._clock.monotonic() + timeout_ms / 1000)
         link.send(command)
 
+    def link(self, address: str) -> object:
+        """The open link to an address, to tell it from a later one; None without one."""
+        return self._pool.ready(address)
+
     def give_up(self, address: str, why: str) -> None:
         """Ends the connection to an address at once; requests that wait there get LinkError."""
         self._pool.give_up(address, why)

@@ -1,4 +1,4 @@
-"""SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, CONSUMER_SEND_MSG_BACK: one attempt at one address.
+"""SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2, CONSUMER_SEND_MSG_BACK: one attempt at one address.
 
 Owns        a message made ready to send (compressed, property text, ids), the send request, the meaning of its answer.
 Must not know   retries, choice of queues.
@@ -40,6 +40,11 @@ class SendStatus(Enum):
 
 STATUSES: dict[int, SendStatus] = {status.value: status for status in SendStatus}
 FIXED_PARTS_MAX = 1024
+REPLY_TYPE = "reply"
+"""The value of the property MSG_TYPE that makes a message an answer to a request."""
+_BATCH_CODE = int(RequestCode.SEND_BATCH_MESSAGE)
+_CODE = int(RequestCode.SEND_MESSAGE_V2)
+_REPLY_CODE = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 
 
 class SendResult(msgspec.Struct, frozen=True):
@@ -67,7 +72,7 @@ def not_safe(topic: str, results: Sequence[SendResult]) -> NotSafe | None:
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A message ready for the wire; used by every attempt. `properties` is property text, the body may be compressed.
 
-    `count` > 0: a batch of that many messages.
+    `count` > 0: a batch of that many messages. `code`: of the request that sends a single message.
     """
 
     topic: str
@@ -79,6 +84,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     reconsume_times: int = 0
     reconsume_limit: int | None = None
     count: int = 0
+    code: int = _CODE
 
 
 class Sender:
@@ -107,7 +113,7 @@ class Sender:
             self._born_ms, self._born_part = born_ms, encode_fields({"g": str(born_ms)})
         properties = outgoing.properties
         block = b"".join((fixed, self._born_part, _PROPERTIES_KEY, len(properties).to_bytes(4, "big"), properties))
-        return Command(_BATCH_CODE if is_batch else _CODE, block=block, body=outgoing.body)
+        return Command(_BATCH_CODE if is_batch else outgoing.code, block=block, body=outgoing.body)
 
     def _fix(self, key: tuple[object, ...], outgoing: Outgoing, queue: MessageQueue) -> bytes:
         """Encode the fields that all messages of this kind to this queue share: all but birth time and properties."""
@@ -135,8 +141,6 @@ class Sender:
         return part
 
 
-_CODE = int(RequestCode.SEND_MESSAGE_V2)
-_BATCH_CODE = int(RequestCode.SEND_BATCH_MESSAGE)
 _PROPERTIES_KEY = b"\0\1i"
 
 
@@ -175,6 +179,7 @@ def prepare(
         sys_flag=flags,
         reconsume_times=reconsume_times,
         reconsume_limit=reconsume_limit,
+        code=_REPLY_CODE if properties.get(names.MESSAGE_TYPE) == REPLY_TYPE else _CODE,
     )
 
 
@@ -197,7 +202,7 @@ def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address:
     """The result in the broker's answer. Raises RemoteError for a refusal."""
     status = STATUSES.get(answer.code)
     if status is None or is_of_slave(answer):
-        raise refusal(answer, _BATCH_CODE if outgoing.count else _CODE, address)
+        raise refusal(answer, _BATCH_CODE if outgoing.count else outgoing.code, address)
     reply = answer.header(SendReplyHeader)
     return SendResult(
         status,

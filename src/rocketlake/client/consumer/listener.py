@@ -1,18 +1,16 @@
 """The listener of the user: its signature and its answers.
 
-Owns        ConsumeResult, the listener signature, running plain functions on worker threads.
+Owns        ConsumeResult, the listener signature.
 Must not know   queues, retries.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from rocketlake.client.user_functions import is_async
+from rocketlake.client.user_functions import FunctionCall
 from rocketlake.model.message import StoredMessage
 
 
@@ -53,33 +51,15 @@ Answer = ConsumeResult | None
 Listener = Callable[[list[StoredMessage]], Answer | Awaitable[Answer]]
 
 
-class ListenerCall:
-    """Calls a listener: `async def` on the loop, a plain function on one of `threads` worker threads.
+class ListenerCall(FunctionCall[list[StoredMessage], Answer]):
+    """Calls a listener.
 
     Returning None means success (a Python function without `return` did its work); an exception means later.
     """
 
-    def __init__(self, listener: Listener, *, threads: int) -> None:
-        self._listener = listener
-        self._pool = (
-            None if is_async(listener) else ThreadPoolExecutor(threads, thread_name_prefix="rocketlake-listener")
-        )
-
-    @property
-    def ends_when_cancelled(self) -> bool:
-        """True for a coroutine. A function on a thread runs on until it returns."""
-        return self._pool is None
-
     async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
         """The listener's answer. Raises the exception of the listener."""
         return self.result(await self.begin(messages))
-
-    def begin(self, messages: list[StoredMessage]) -> Awaitable[Answer]:
-        """Start the listener; the awaitable gives its answer, or raises its exception."""
-        if self._pool is None:
-            return cast("Awaitable[Answer]", self._listener(messages))
-        loop = asyncio.get_running_loop()
-        return cast("Awaitable[Answer]", loop.run_in_executor(self._pool, self._listener, messages))
 
     @staticmethod
     def result(answer: Answer) -> ConsumeResult:
@@ -89,8 +69,3 @@ class ListenerCall:
         if not isinstance(answer, ConsumeResult):
             raise TypeError(f"a listener returns ConsumeResult or None, not {type(answer).__name__}")
         return answer
-
-    def close(self) -> None:
-        """Free the worker threads; a function still running finishes by itself."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)

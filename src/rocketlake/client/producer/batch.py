@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.calls.send import Outgoing, SendResult
+from rocketlake.client.calls.send import REPLY_TYPE, Outgoing, SendResult
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
@@ -56,6 +56,8 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise UsageError("its WAIT flag differs from that of the first message", where=where, hint=hint)
         if any(name in message.properties for name in TIMER_PROPERTIES):
             raise UsageError("the message is delayed", where=where, hint="send delayed messages one by one")
+        if message.properties.get(names.MESSAGE_TYPE) == REPLY_TYPE:
+            raise UsageError("the message is an answer to a request", where=where, hint="send answers one by one")
 
 
 def split(

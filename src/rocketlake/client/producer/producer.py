@@ -25,7 +25,7 @@ from rocketlake.base.service import Service, stop_each
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
-from rocketlake.client.errors import BatchFailed, NoRoute, NotRunning, TooManySends
+from rocketlake.client.errors import BatchFailed, NoReply, NoRoute, NotRunning, TooManySends
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.member import TransactionCheck
@@ -34,9 +34,11 @@ from rocketlake.client.producer.batch import check_batch, results_of_batch, spli
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.message_check import MessageCheck, as_now
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
+from rocketlake.client.producer.replier import Replier, ReplyFunction
+from rocketlake.client.producer.requests import Requests
 from rocketlake.client.user_functions import check_function, is_for_caller
-from rocketlake.model import names, sys_flag
-from rocketlake.model.message import Message
+from rocketlake.model import names, property_names, sys_flag
+from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.local_address import local_address
@@ -90,6 +92,8 @@ class Producer(Service):
         )
         self._messages = MessageCheck(self.config)
         self._sends: set[asyncio.Task[None]] = set()
+        self._requests = Requests(self.instance, self)
+        self._repliers: list[Replier] = []
         self._checked_by: TransactionCheck | None = None
         self._make_key = UniqueKeyMaker(
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
@@ -103,17 +107,21 @@ class Producer(Service):
             return
         self.instance.check_open("Producer", self.group)
         self.instance.add_producer(self.group, self._checked_by)
+        self.instance.reply_takers.append(self._requests.take)
         await super().start()
         if self._own_instance:
             await self.instance.start()
 
     async def stop(self) -> None:
-        """Wait for sends on their way, tell the brokers, close the links."""
+        """Wait for sends on their way, tell the brokers, close the links. Open requests end with NotRunning."""
         if not self.is_running:
             return
         await stop_each(
             self.flush,
             self._end,
+            partial(self._requests.end, NotRunning("Producer", self.group, is_over=True)),
+            partial(self.instance.reply_takers.remove, self._requests.take),
+            *[each.close for each in self._repliers],
             partial(self.instance.remove_producer, self.group),
             super().stop,
             *([self.instance.stop] if self._own_instance else []),
@@ -150,10 +158,73 @@ class Producer(Service):
         key: str | int | None,
     ) -> SendResult:
         self._check(message)
-        deadline = self._deadline(timeout_ms)
+        return await self._send_until(self._deadline(timeout_ms), message, queue, selector, key)
+
+    async def _send_until(
+        self,
+        deadline: Deadline,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        key: str | int | None,
+    ) -> SendResult:
         if queue is not None or selector is not None or key is not None:
             queue = await self._fixed_queue(message, deadline, queue, selector, key)
         return await self._attempts.send(self._prepare(message), queue, deadline, message)
+
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        key: str | int | None = None,
+    ) -> Coroutine[Any, Any, StoredMessage]:
+        """Send the message, as it is at this call, and wait for the answer of a consumer (`replier`).
+
+        `timeout_ms` is for both ways; the other arguments and errors are those of `send`. Raises NoReply when the
+        message is stored and no answer comes in time, NotRunning when the producer is stopped meanwhile.
+        """
+        return self._request(as_now(message), timeout_ms, queue, selector, key)
+
+    async def _request(
+        self,
+        message: Message,
+        timeout_ms: int | None,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        key: str | int | None,
+    ) -> StoredMessage:
+        self._check(message)
+        deadline = self._deadline(timeout_ms)
+        if not self.instance.known_queues(message.topic):
+            await self._queues(message.topic, deadline.until)
+        await self.instance.expect_replies(message.topic, deadline.until - self._clock.monotonic())
+        with self._requests.open() as request:
+            message.properties |= {
+                property_names.CORRELATION_ID: request.id,
+                property_names.REPLY_TO_CLIENT: self.instance.client_id,
+                property_names.TTL: str(deadline.limit_ms),
+            }
+            sent = self._send_until(deadline, message, queue, selector, key)
+            # In the background: the answer may come before the broker's word, which may not come at all.
+            sending = self.spawn("request", _report(sent, partial(self._requests.sent, request)))
+            if not await self._clock.wait(request.answer, deadline.until - self._clock.monotonic()):
+                await asyncio.wait((sending,))  # it ends by now, and may know why the message is not stored
+            if request.answer.done():
+                return request.answer.result()
+            raise NoReply(message.topic, request.sent, timeout_ms=deadline.limit_ms)
+
+    def replier(self, function: ReplyFunction, *, threads: int = 20) -> Replier:
+        """A listener that sends what `function(message)` returns to the producer that asked, with this producer.
+
+        `PushConsumer("group", listener=producer.replier(quote))`. The function, `async def` or a plain one on one of
+        `threads` threads, returns the body of the answer or a Message (see `reply_to`); None: no answer.
+        """
+        check_function("function", function, takes="(message)")
+        self._repliers.append(Replier(function, self.send, threads=threads, clock=self._clock))
+        return self._repliers[-1]
 
     def send_oneway(
         self,

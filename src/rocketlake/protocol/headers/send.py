@@ -99,23 +99,12 @@ class SendBackHeader(RequestHeader, kw_only=True):
     max_reconsume_times: Int32 | None = None
 
 
-class PushReplyHeader(TopicHeader, kw_only=True):
+class PushReplyHeader(SendHeader, kw_only=True):
     """PUSH_REPLY_MESSAGE_TO_CLIENT: the fields of the send that brought an answer, and where the broker had it from.
 
     The body is the message body. Hosts are `ip:port`, times in ms; `properties` holds CORRELATION_ID.
     """
 
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: Int64
-    flag: Int32
-    properties: str | None = None
-    reconsume_times: Int32 | None = None
-    unit_mode: bool = False
     born_host: str
     store_host: str
     store_timestamp: Int64
