@@ -201,6 +201,7 @@ class Producer(Service):
         if not self.instance.known_queues(message.topic):
             await self._queues(message.topic, deadline.until)
         await self.instance.expect_replies(message.topic, deadline.until - self._clock.monotonic())
+        self._must_run()
         with self._requests.open() as request:
             message.properties |= {
                 property_names.CORRELATION_ID: request.id,
