@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake import Message, NoReply, Producer, PullConsumer, PushConsumer, StoredMessage, reply_to
+from rocketlake import Message, Producer, PullConsumer, PushConsumer, StoredMessage, reply_to
 from rocketlake.client import sync
+from rocketlake.model.topic import TopicConfig
 from rocketlake.standalone import Standalone
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "request_reply.py"
@@ -38,9 +39,9 @@ async def test_each_request_gets_its_own_answer(cluster: Standalone) -> None:
 
 async def test_a_consumer_that_polls_answers_with_any_producer(cluster: Standalone) -> None:
     namesrv = cluster.namesrv_address
+    cluster.broker.topics.put(TopicConfig("Polled", read_queues=1, write_queues=1))
+    await cluster.broker.cluster.registration.register()
     async with Producer("asks", namesrv=namesrv) as asker, Producer("answers", namesrv=namesrv) as producer:
-        with pytest.raises(NoReply):
-            await asker.request(Message("Polled", b"nobody is here"), timeout_ms=50)
         question = asyncio.create_task(asker.request(Message("Polled", b"?" * 9000), timeout_ms=20_000))
         async with PullConsumer("answers", namesrv=namesrv) as consumer:
             consumer.assign(await consumer.fetch_queues("Polled"))

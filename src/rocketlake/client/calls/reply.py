@@ -21,6 +21,7 @@ from rocketlake.protocol.headers.send import PushReplyHeader, parse_host_text
 __all__ = ["is_request", "read_reply", "reply_to"]
 
 _TIES = (names.CORRELATION_ID, names.REPLY_TO_CLIENT)
+_KEPT = (names.TAGS, names.KEYS)
 
 
 def is_request(message: Message) -> bool:
@@ -31,8 +32,9 @@ def is_request(message: Message) -> bool:
 def reply_to(request: StoredMessage, answer: bytes | bytearray | memoryview | Message) -> Message:
     """The answer to a request, to be sent with any producer: `await producer.send(reply_to(request, b"42"))`.
 
-    `answer` is its body, or a message whose body, flag and properties it takes; the topic is that of the cluster's
-    answers. UsageError for a message that asks for no answer (Java's code 10007).
+    `answer` is its body, or a message whose body, flag, tag, keys and own properties it takes, perhaps the request
+    itself; the topic is that of the cluster's answers. UsageError for a message that asks for no answer (Java's code
+    10007).
     """
     cluster = request.properties.get(names.CLUSTER)
     if not cluster or not is_request(request):
@@ -42,7 +44,8 @@ def reply_to(request: StoredMessage, answer: bytes | bytearray | memoryview | Me
         )
     own = answer if isinstance(answer, Message) else Message("", answer)
     ties = {name: request.properties[name] for name in (*_TIES, names.TTL) if name in request.properties}
-    properties = {**own.properties, **ties, names.MESSAGE_TYPE: REPLY_TYPE}
+    kept = {name: value for name, value in own.properties.items() if name in _KEPT or name not in names.RESERVED}
+    properties = {**kept, **ties, names.MESSAGE_TYPE: REPLY_TYPE}
     return Message.with_properties(reply_topic(cluster), own.body, properties, flag=own.flag)
 
 
