@@ -12,6 +12,7 @@ from bench.loads import (
     producer,
     python_client,
     queues,
+    request_reply,
     starts,
     transaction,
 )
@@ -29,5 +30,6 @@ LOADS: tuple[Load, ...] = (
     *cold_read.LOADS,
     *connections.LOADS,
     *python_client.LOADS,
+    *request_reply.LOADS,
 )
 """All, in the order they run: a later one may use the rates of an earlier one."""
