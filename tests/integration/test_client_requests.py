@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake import Message, Producer, PullConsumer, PushConsumer, StoredMessage, reply_to
+from rocketlake import ConsumerConfig, Message, Producer, PullConsumer, PushConsumer, StoredMessage, reply_to
 from rocketlake.client import sync
 from rocketlake.model.topic import TopicConfig
 from rocketlake.standalone import Standalone
@@ -35,6 +35,29 @@ async def test_each_request_gets_its_own_answer(cluster: Standalone) -> None:
             questions = [Message("Asked", b"question %d" % number) for number in range(100)]
             answers = await asyncio.gather(*(asker.request(each, timeout_ms=20_000) for each in questions))
     assert [each.body for each in answers] == [b"re: " + each.body for each in questions]
+
+
+async def test_a_request_whose_function_fails_comes_again_and_is_answered_then(cluster: Standalone) -> None:
+    times: list[int] = []
+
+    async def answer(request: StoredMessage) -> bytes:
+        times.append(request.reconsume_times)
+        if len(times) == 1:
+            raise LookupError("no price yet")
+        return b"re: " + request.body
+
+    async with Producer("both", namesrv=cluster.namesrv_address) as producer:
+        consumer = PushConsumer(
+            "answers",
+            listener=producer.replier(answer),
+            namesrv=cluster.namesrv_address,
+            from_where="first",
+            config=ConsumerConfig(retry_delay_level=1),
+        )
+        consumer.subscribe("Asked")
+        async with consumer:
+            assert (await producer.request(Message("Asked", b"?"), timeout_ms=60_000)).body == b"re: ?"
+    assert times == [0, 1]
 
 
 async def test_a_consumer_that_polls_answers_with_any_producer(cluster: Standalone) -> None:
