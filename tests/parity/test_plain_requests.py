@@ -115,6 +115,15 @@ def test_each_field_of_the_headers_is_decided(header: type[Header], plain: set[s
     assert {field.encode_name for field in msgspec.structs.fields(header)} <= plain | not_plain | PASSED_FIELDS
 
 
+@pytest.mark.parametrize("codec", Codec)
+def test_a_send_is_plain_however_long_its_properties_are(codec: Codec) -> None:
+    """Also where a byte of the length is no ASCII."""
+    for size in (1, 100, 127, 128, 129, 200, 255, 256, 400, 32_000):
+        assert send(codec, i="UNIQ_KEY\x01K1\x02color\x01" + "r" * size)
+        assert not send(codec, i="UNIQ_KEY\x01K1\x02color\x01é" + "r" * size)
+    assert not send(codec, bname="é" * 100)
+
+
 # -- what clients send -------------------------------------------------------------------------------------------------
 
 

@@ -96,6 +96,7 @@ cdef int _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field*
     cdef Py_ssize_t at, end, name_size, value_size
     cdef const uint8_t* name
     cdef int seen = 0, count = 0
+    cdef bint is_ascii
     if size < BINARY_START_BYTES + 4 or int32(header + 13) != 0:  # no remark
         return -1
     head.code = int16(header)
@@ -106,8 +107,7 @@ cdef int _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field*
     end = at + int32(header + BINARY_START_BYTES)
     if end < at or end > size:
         return -1
-    if not _is_ascii(header + at, end - at):
-        return -1
+    is_ascii = _is_ascii(header + at, end - at)  # with the lengths: most often none of their bytes is above 127
     while at < end:
         seen += 1
         if end - at < 6 or seen > FIELDS_MAX:
@@ -119,6 +119,8 @@ cdef int _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field*
             return -1
         value_size = int32(header + at)
         if value_size < 0 or value_size > end - at - 4:
+            return -1
+        if not is_ascii and not (_is_ascii(name, name_size) and _is_ascii(header + at + 4, value_size)):
             return -1
         if value_size:  # a field without a value counts as absent
             fields[count].name.at = name
