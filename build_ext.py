@@ -55,9 +55,13 @@ KERNELS = (
     "rocketlake.codec.property_scan",
     "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
+    "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_header",
     "rocketlake.broker.hot.plain_pull",
+    "rocketlake.broker.hot.plain_run",
     "rocketlake.broker.hot.plain_send",
+    "rocketlake.broker.hot.plain_topics",
+    "rocketlake.store.log_window",
     "rocketlake.store.plain_fetch",
     "rocketlake.store.raw_run",
 )

@@ -15,7 +15,9 @@ if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
 from rocketlake.broker.hot.plain_pull import PlainPullCutter
-from rocketlake.broker.hot.plain_send import AnswerParts, PlainSendCutter, PlainTopic
+from rocketlake.broker.hot.plain_run import AnswerParts
+from rocketlake.broker.hot.plain_send import PlainSendCutter
+from rocketlake.broker.hot.plain_topics import PlainTopic, PlainTopics
 from rocketlake.codec.property_scan import leaves_plain
 from rocketlake.model import property_names as names
 from rocketlake.protocol.command import Codec, Command
@@ -51,8 +53,9 @@ def frame(code: int, fields: dict[str, str], codec: Codec, body: bytes = b"") ->
 def is_plain_send(chunk: bytes) -> bool:
     parts = AnswerParts((b"",) * 6, (b"",) * 3, b"")
     limits = 4 << 20, 16 << 20, 1 << 20
-    cutter = PlainSendCutter(lambda name: PlainTopic(name, 1024, False), parts, HOST, b"", *limits)
-    return cutter.cut(chunk, 0, HOST) is not None
+    topics = PlainTopics(lambda name: PlainTopic(name, 1024, 1024, False))
+    cutter = PlainSendCutter(topics, None, parts, HOST, b"", True, limits)
+    return cutter.cut(chunk, 0, HOST, None) is not None
 
 
 def is_plain_pull(chunk: bytes) -> bool:

@@ -34,12 +34,12 @@ BORN_MS = 1_700_000_000_000
 
 
 class Peer(asyncio.Protocol):
-    """A raw connection; `frames` are the answers."""
+    """A raw connection; `frames` are the answers, and those to `beside`."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Peer | None = None) -> None:
         self.reader = FrameReader()
-        self.frames: list[Command] = []
-        self.raw: list[bytes] = []
+        self.frames: list[Command] = beside.frames if beside else []
+        self.raw: list[bytes] = beside.raw if beside else []
         self.lost = False
 
     def connection_made(self, transport: Any) -> None:
@@ -55,7 +55,7 @@ class Peer(asyncio.Protocol):
 
 
 class World:
-    """One broker and one raw connection."""
+    """One broker and one raw connection, and perhaps another one from elsewhere."""
 
     def __init__(
         self, *, by_runs: bool, sync: bool, plan: FaultPlan | None = None, limits: NetLimits | None = None
@@ -64,6 +64,7 @@ class World:
         self.disk = MemoryFiles(clock=self.clock)
         self.net = MemoryNet(clock=self.clock)
         self.peer = Peer()
+        self.other: Peer | None = None
         self.broker = Broker(
             BrokerConfig(
                 broker_name="b", cluster_name="C", listen_host=_HOST, listen_port=10911, fast_listen_port=0,
@@ -86,14 +87,23 @@ class World:
         topics.put(TopicConfig("T", read_queues=4, write_queues=4))
         topics.put(TopicConfig("Many", read_queues=2, write_queues=3, filter_type=TopicFilterType.MULTI_TAG))
         topics.put(TopicConfig("Compacted", attributes={"cleanup.policy": "COMPACTION"}))
-        await self.net.host("10.0.0.1").connect(lambda: self.peer, _HOST, 10911)
+        await self._connect(self.peer, "10.0.0.1")
 
-    async def send(self, chunk: bytes) -> None:
-        self.peer.transport.write(chunk)
+    async def send(self, chunk: bytes, *, other_link: bool = False) -> None:
+        peer = self.peer
+        if other_link:
+            peer = self.other = self.other or await self._connect(Peer(self.peer), "10.0.0.2")
+        peer.transport.write(chunk)
         await self.clock.settle()
 
+    async def _connect(self, peer: Peer, host: str) -> Peer:
+        await self.net.host(host).connect(lambda: peer, _HOST, 10911)
+        return peer
+
     async def stop(self) -> None:
-        self.peer.transport.close()
+        for peer in (self.peer, self.other):
+            if peer is not None:
+                peer.transport.close()
         await self.clock.settle()
         await self.broker.stop()
 

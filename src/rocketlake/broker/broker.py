@@ -112,7 +112,7 @@ class Broker(Service):
         self.reading = Reading(ground, self.clients.consumers, self.cluster.master)
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
-        self.sending = Sending(ground, self.clients)
+        self.sending = Sending(ground, self.clients, self.transactions)
         self.membership = Membership(ground, self.cluster, self) if ground.config.now.controller_mode else None
         stream = self.membership.stream if self.membership is not None else None
         self.replicas = Replicas(ground, self.cluster.master, self.sending, stream)

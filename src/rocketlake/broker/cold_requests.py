@@ -65,7 +65,7 @@ class ColdRequests(Service):
         """The same; a later request of the same asker does not pass one that waits."""
 
         def serve_in_order(request: Request) -> Reply | Held:
-            if request.asker in self._leaders:
+            if self.holds_from(request.asker):
                 if self._is_full:
                     return Reply(ResponseCode.SYSTEM_BUSY, remark=self._busy_text)
                 self._held.hold(request.asker, request, partial(self._unless_late, serve=serve_in_order))
@@ -76,6 +76,10 @@ class ColdRequests(Service):
             return reply
 
         return serve_in_order
+
+    def holds_from(self, asker: Asker) -> bool:
+        """True while a request of this asker waits that no later one served by `handler_in_order` may pass."""
+        return asker in self._leaders
 
     def read(self, request: Request, read: Callable[[], T]) -> Generator[Wait, None, T]:
         """For a request that is served in steps: what `read` gives, after as many waits for the disk as it needs.

@@ -18,6 +18,16 @@ cdef struct PropertyMarks:
     bint is_special  # it has a property that does not leave a send plain
 
 
+cdef struct HalfMarks:
+    # The properties that make a half message and name its target. They leave a send plain only where they are asked for.
+    Slice prepared
+    Slice group
+    Slice transaction_id
+    Slice topic
+    Slice queue_id
+    bint is_stored  # it has a property that a broker has added
+
+
 cdef enum:
     NAME_END = 1
     VALUE_END = 2
@@ -42,4 +52,6 @@ cdef inline const uint8_t* pair_end(const uint8_t* at, const uint8_t* end, const
 
 
 cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept
-cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept
+cdef bint read_marks(
+    const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks, HalfMarks* half
+) noexcept

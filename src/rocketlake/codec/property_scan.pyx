@@ -36,10 +36,13 @@ cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept:
     return _plain.has(name, size) or not (_special.has(name, size) or _families.has_start(name, size))
 
 
-cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept:
+cdef bint read_marks(
+    const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks, HalfMarks* half
+) noexcept:
     """Read a property text; False unless it is regular: ASCII, name \\x01 value \\x02 ..., nothing of it empty.
 
     The last \\x02 may be missing. With `unique_names` two equal names make it irregular; without, the last counts.
+    `half`: where the properties of a half message go; NULL: they are special like others of RocketMQ's.
     """
     cdef const uint8_t* at = text
     cdef const uint8_t* end = text + size
@@ -50,6 +53,9 @@ cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, Pr
     cdef Py_ssize_t count = 0, earlier, name_size
     marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = marks.sequence.size = 0
     marks.is_special = False
+    if half != NULL:
+        half.prepared.size = half.group.size = half.transaction_id.size = half.topic.size = half.queue_id.size = 0
+        half.is_stored = False
     for earlier in range(size):
         bits |= text[earlier]
     if bits >= 0x80:
@@ -83,7 +89,34 @@ cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, Pr
             marks.unique_key.at, marks.unique_key.size = middle + 1, stop - middle - 1
         elif name_size == 8 and memcmp(at, b"__RL_SEQ", 8) == 0:
             marks.sequence.at, marks.sequence.size = middle + 1, stop - middle - 1
-        elif not is_plain_name(at, name_size):
+        elif not is_plain_name(at, name_size) and (half == NULL or not _take_half_mark(half, at, middle, stop)):
             marks.is_special = True
         at = stop + 1
+    return True
+
+
+cdef bint _take_half_mark(HalfMarks* half, const uint8_t* name, const uint8_t* middle, const uint8_t* stop) noexcept:
+    """Take a property if it is one of a half message."""
+    cdef Py_ssize_t size = middle - name
+    cdef Slice value
+    value.at = middle + 1
+    value.size = stop - middle - 1
+    if size == 6 and memcmp(name, b"PGROUP", 6) == 0:
+        half.group = value
+    elif size == 8 and memcmp(name, b"TRAN_MSG", 8) == 0:
+        half.prepared = value
+    elif size == 17 and memcmp(name, b"__transactionId__", 17) == 0:
+        half.transaction_id = value
+    else:
+        half.is_stored = True
+        if size == 8 and memcmp(name, b"REAL_QID", 8) == 0:
+            half.queue_id = value
+        elif size == 10 and memcmp(name, b"REAL_TOPIC", 10) == 0:
+            half.topic = value
+        else:
+            return (
+                (size == 7 and memcmp(name, b"CLUSTER", 7) == 0)
+                or (size == 8 and memcmp(name, b"TRACE_ON", 8) == 0)
+                or (size == 10 and memcmp(name, b"MSG_REGION", 10) == 0)
+            )
     return True

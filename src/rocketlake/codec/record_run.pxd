@@ -15,6 +15,7 @@ cdef struct Record:
     int64_t tag_code
     int64_t physical_offset
     int64_t queue_offset
+    int64_t prepared_offset  # of its half message; 0 for a message without one
     Py_ssize_t size
     int part
     int32_t flag

@@ -130,6 +130,7 @@ cdef class RecordRun:
             record.sys_flag |= STORE_HOST_V6
         record.reconsume_times = reconsume_times
         record.born_ms = born_ms
+        record.prepared_offset = 0
         record.tag_code = <int32_t>java_hash(0, marks.tags.at, marks.tags.size)
         record.size = (FIXED_BYTES + PyBytes_GET_SIZE(self._born_host) + PyBytes_GET_SIZE(self._store_host)
                        + PyBytes_GET_SIZE(of.encoded) + body_size + properties_size)
@@ -239,7 +240,7 @@ cdef class RecordRun:
             memcpy(at, store_host, store_bytes)
             at += store_bytes
             store32(at, record.reconsume_times)
-            store64(at + 4, 0)  # prepared transaction offset: plain messages have none
+            store64(at + 4, record.prepared_offset)
             store32(at + 12, record.body_size)
             at += 16
             memcpy(at, record.body, record.body_size)

@@ -149,8 +149,10 @@ async def test_another_request_of_the_asker_does_not_lead_its_line(world: World)
         return Reply()
 
     ends, views = requests.handler_in_order(serve), requests.handler(serve)
+    assert not requests.holds_from(link)
     for code in (END, SECOND_END, THIRD_END):
         assert ends(Request(Command(code), link, 0.0)) is HELD
+    assert requests.holds_from(link) and not requests.holds_from(world.link())
     assert views(Request(Command(VIEW), link, 0.0)) is HELD
     cold.remove(VIEW)
     world.reads.run_all()
@@ -170,3 +172,4 @@ async def test_another_request_of_the_asker_does_not_lead_its_line(world: World)
         world.reads.run_all()
         await world.clock.settle()
     assert served == [VIEW, END, SECOND_END, THIRD_END, VIEW]
+    assert not requests.holds_from(link)

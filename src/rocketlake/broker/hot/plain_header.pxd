@@ -44,6 +44,16 @@ cdef inline bint same(Slice text, const char* wanted, Py_ssize_t size) noexcept 
     return text.size == size and memcmp(text.at, wanted, size) == 0
 
 
+cdef inline bint equal(Slice text, Slice other) noexcept nogil:
+    """True if two texts are the same, and not empty."""
+    return text.size == other.size and text.size > 0 and memcmp(text.at, other.at, text.size) == 0
+
+
+cdef inline bint says_wait(Slice value) noexcept nogil:
+    """True if the property WAIT is absent or "true"."""
+    return value.size == 0 or (value.size == 4 and memcmp(value.at, b"true", 4) == 0)
+
+
 cdef inline int64_t int32(const uint8_t* at) noexcept nogil:
     return <int32_t>load32(at)
 

@@ -1,46 +1,20 @@
 # Types of plain_send.pyx for Python.
-from collections.abc import Callable
+from rocketlake.broker.hot.plain_end import PlainEnds
+from rocketlake.broker.hot.plain_run import AnswerParts, PlainSends
+from rocketlake.broker.hot.plain_topics import PlainTopics
+from rocketlake.net.request import Asker
 
-from rocketlake.codec.record_run import RecordRun, RunTopic
-from rocketlake.model.positions import PhysicalOffset, QueueOffset
-
-__all__ = ["AnswerParts", "PlainSendCutter", "PlainSends", "PlainTopic"]
-
-class PlainTopic:
-    @property
-    def run_topic(self) -> RunTopic: ...
-    @property
-    def queues(self) -> int: ...
-    def __init__(self, name: str, queues: int, is_multi_tag: bool) -> None: ...
-
-class AnswerParts:
-    def __init__(self, json: tuple[bytes, ...], binary: tuple[bytes, bytes, bytes], address: bytes) -> None: ...
-
-class PlainSends:
-    @property
-    def run(self) -> RecordRun: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def waits(self) -> bool: ...
-    @property
-    def marked(self) -> list[tuple[str, int, str, int]]: ...
-    def outcomes(self) -> list[tuple[int, bool, int, str | None, QueueOffset, list[PhysicalOffset]]]: ...
-    def topic_counts(self) -> list[tuple[str, int, int, int]]: ...
-    def answers(self) -> bytes: ...
+__all__ = ["PlainSendCutter"]
 
 class PlainSendCutter:
     def __init__(
         self,
-        find_topic: Callable[[str], PlainTopic | None],
+        topics: PlainTopics,
+        ends: PlainEnds | None,
         parts: AnswerParts,
         store_host: bytes,
         added_properties: bytes,
-        body_bytes_max: int,
-        frame_bytes_max: int,
-        header_bytes_max: int,
+        takes_halves: bool,
+        limits: tuple[int, int, int],
     ) -> None: ...
-    def forget_topics(self) -> None: ...
-    def cut(self, chunk: bytes, position: int, born_host: bytes) -> PlainSends | None: ...
+    def cut(self, chunk: bytes, position: int, born_host: bytes, asker: Asker | None) -> PlainSends | None: ...

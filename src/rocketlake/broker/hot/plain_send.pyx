@@ -1,46 +1,56 @@
-"""Plain sends: the sends at the start of a received chunk, cut, checked and answered without an object per message.
+"""Plain sends: the sends at the start of a received chunk, cut and checked without an object per message.
 
-Owns        which sends are plain, reading them (JSON and binary header), the bytes of their answers.
-Must not know   the store, the rights of a sender, the time at which an answer is due.
+Owns        which sends are plain, reading them (JSON and binary header), the property text of a half message.
+Must not know   the store, the rights of a sender, the bytes of answers (plain_run.pyx), which ends are plain
+    (plain_end.pyx).
 
 Kernel: Cython without a Python form. The ordinary path (protocol/, processors/send.py) is the truth. A send is plain if
-that path would store it as it is and answer SUCCESS. A request that is not plain ends the run: one with another code,
-with a header field or a reserved property that no allow-list names, with a text that is not ASCII, or malformed. The
-kernel takes nothing of it, and the ordinary path serves it. tests/parity/test_plain_sends.py feeds both paths the same
-traffic.
+that path would store it as it is, or as a half message, and answer SUCCESS. A request that is not plain ends the run:
+one with another code, with a header field or a reserved property that no allow-list names, with a text that is not
+ASCII, or malformed. The kernel takes nothing of it, and the ordinary path serves it. tests/parity/test_plain_sends.py
+and test_plain_ends.py feed both paths the same traffic.
 
 Start reading at `PlainSendCutter.cut`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
+from rocketlake.broker.hot.plain_end cimport PlainEnds
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, may_pass, put,
-    put_prefix, read_header, read_number, same,
+    FIELDS_MAX, FLAG_ONEWAY, Field, Frame, Head, equal, find_frame, has_code, int16, int32, may_pass, put, read_header,
+    read_number, same, says_wait,
 )
-from rocketlake.codec.property_scan cimport PropertyMarks, Slice, read_marks
-from rocketlake.codec.record_layout cimport BATCH_HEAD_BYTES, PROPERTIES_BYTES_MAX, store32
+from rocketlake.broker.hot.plain_run cimport AnswerParts, PlainSends, Sent
+from rocketlake.broker.hot.plain_topics cimport PlainTopic, PlainTopics
+from rocketlake.broker.sends.copy_room import HALF_ROOM_BYTES
+from rocketlake.codec.property_scan cimport VALUE_END, HalfMarks, PropertyMarks, Slice, read_marks
+from rocketlake.codec.record_layout cimport BATCH_HEAD_BYTES, PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX_V1
 from rocketlake.codec.record_run cimport RecordRun, RunTopic, put_number
+from rocketlake.model.topic import HALF_TOPIC
 
-__all__ = ["AnswerParts", "PlainSendCutter", "PlainSends", "PlainTopic"]
+__all__ = ["PlainSendCutter"]
 
 cdef enum:
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
+    END_TRANSACTION = 37
     TRANSACTION_BITS = 12
+    ENDED_BIT = 8  # of a commit or a rollback
     INNER_BATCH_BITS = 192
     COMPRESSED = 1
     LZ4 = 1
     ZSTD = 2
     ZLIB = 3
-    MULTI_TAGS = 2
     RECORDS_MAX = 4096  # in one run
     RUN_BYTES_MAX = 4194304
     HEADER_BYTES_MAX = 49152  # all of an unescaped header is put into one local buffer
     KEY_BYTES_MAX = 255  # of a unique key
+    TARGET_BYTES_MAX = 64 + KEY_BYTES_MAX + TOPIC_BYTES_MAX_V1  # of what makes a message a half message
+
+cdef RunTopic _half_topic = RunTopic(HALF_TOPIC)
+cdef Py_ssize_t _half_room = HALF_ROOM_BYTES
 
 cdef struct Fields:
     # The header fields of a send that the kernel uses; `seen` has a bit for each letter.
@@ -54,260 +64,67 @@ cdef struct Fields:
     int64_t reconsume_times
     bint is_batch
 
-cdef struct Sent:
-    # One request of the run.
-    Py_ssize_t first_record
-    Py_ssize_t records
-    Py_ssize_t key_at  # its unique key in the text of the run; a batch may have none
-    Py_ssize_t key_size
-    int32_t opaque
-    int32_t queue_id
-    bint is_binary
-    bint is_oneway
-
-
-cdef class PlainTopic:
-    """A topic that takes plain sends. `queues`: queue ids are below it; `sys_flag`: bits its messages get."""
-
-    cdef readonly RunTopic run_topic
-    cdef readonly int queues
-    cdef int sys_flag
-
-    def __init__(self, str name, int queues, bint is_multi_tag):
-        self.run_topic = RunTopic(name)
-        self.queues = queues
-        self.sys_flag = MULTI_TAGS if is_multi_tag else 0
-
-
-cdef class AnswerParts:
-    """The parts that all answers of a broker share, as the ordinary path writes them.
-
-    `json`: the header cut at message id, queue id, queue offset, unique key and opaque (6 parts). `binary`: its first
-    bytes up to the opaque, those from behind the opaque up to the length of the fields, and the fields behind the
-    unique key. `address`: the start of each message id.
-    """
-
-    cdef tuple json
-    cdef bytes binary_start
-    cdef bytes binary_flag
-    cdef bytes binary_tail
-    cdef bytes address
-
-    def __init__(self, tuple json, tuple binary, bytes address):
-        cdef bytes part
-        if len(json) != 6 or len(binary) != 3:
-            raise ValueError("the parts of an answer are not complete")
-        for part in json:
-            pass  # a TypeError for a part that is no bytes: the addresses of the parts are used below
-        self.json = json
-        self.binary_start, self.binary_flag, self.binary_tail = binary
-        self.address = address
-
-
-cdef class PlainSends:
-    """The plain sends of one chunk. `run` holds their records; the rest of the chunk starts at `end`."""
-
-    cdef readonly RecordRun run
-    cdef readonly Py_ssize_t end
-    cdef Sent* _sents
-    cdef readonly Py_ssize_t count
-    cdef Py_ssize_t _room
-    cdef AnswerParts _parts
-    cdef readonly bint waits
-    """False if a sender does not wait for the disk (property WAIT)."""
-    cdef readonly list marked
-    """(topic, queue id, mark, messages) of each batch that says which messages of its producer it holds."""
-
-    def __dealloc__(self):
-        PyMem_Free(self._sents)
-
-    cdef Sent* _next(self) except NULL:
-        if self.count == self._room:
-            self._room = max(2 * self._room, 32)
-            grown = PyMem_Realloc(self._sents, self._room * sizeof(Sent))
-            if grown == NULL:
-                raise MemoryError()
-            self._sents = <Sent*>grown
-        return &self._sents[self.count]
-
-    def outcomes(self):
-        """(opaque, is binary, queue id, unique key, queue offset, physical offsets of its records) of each request that
-        is not one-way. For answers that are no success."""
-        cdef Py_ssize_t number, record
-        cdef Sent* sent
-        cdef list found = []
-        for number in range(self.count):
-            sent = &self._sents[number]
-            if not sent.is_oneway:
-                offsets = [
-                    self.run.records[record].physical_offset
-                    for record in range(sent.first_record, sent.first_record + sent.records)
-                ]
-                key = PyBytes_FromStringAndSize(<const char*>self.run.text + sent.key_at, sent.key_size).decode("ascii")
-                found.append((sent.opaque, sent.is_binary, sent.queue_id, key or None,
-                              self.run.records[sent.first_record].queue_offset, offsets))
-        return found
-
-    def topic_counts(self):
-        """(topic, messages, bytes of their records, requests) of each topic."""
-        cdef Py_ssize_t number, record
-        cdef dict counts = {}
-        cdef int64_t size
-        if len(self.run._topics) == 1:
-            return [((<RunTopic>self.run._topics[0]).name, self.run.count, self.run.size, self.count)]
-        for number in range(self.count):
-            sent = &self._sents[number]
-            size = 0
-            for record in range(sent.first_record, sent.first_record + sent.records):
-                size += self.run.records[record].size
-            part = self.run._parts[self.run.records[sent.first_record].part]
-            name = (<RunTopic>self.run._topics[part.topic]).name
-            messages, total, requests = counts.get(name, (0, 0, 0))
-            counts[name] = messages + sent.records, total + size, requests + 1
-        return [(name, *numbers) for name, numbers in counts.items()]
-
-    def answers(self):
-        """The SUCCESS answers of all requests that are not one-way, whole frames back to back. Call it after
-        `encode`."""
-        cdef Py_ssize_t number, size = 0
-        cdef Sent* sent
-        cdef Py_ssize_t fixed = 0
-        cdef Py_ssize_t id_bytes = PyBytes_GET_SIZE(self._parts.address) + 16
-        for part in self._parts.json:
-            fixed += PyBytes_GET_SIZE(<bytes>part)
-        fixed = max(fixed, PyBytes_GET_SIZE(self._parts.binary_tail) + 100) + 60
-        for number in range(self.count):
-            sent = &self._sents[number]
-            if not sent.is_oneway:
-                size += fixed + sent.key_size + sent.records * (id_bytes + 1)
-        cdef bytes written = PyBytes_FromStringAndSize(NULL, size)
-        cdef uint8_t* start = <uint8_t*>PyBytes_AS_STRING(written)
-        cdef uint8_t* at = start
-        for number in range(self.count):
-            sent = &self._sents[number]
-            if not sent.is_oneway:
-                at = self._binary_answer(at, sent) if sent.is_binary else self._json_answer(at, sent)
-        return written[:at - start]
-
-    cdef uint8_t* _ids(self, uint8_t* at, Sent* sent) noexcept:
-        """The message ids of a request, joined by commas: the broker's address and the physical offset, in hex."""
-        cdef Py_ssize_t record, digit
-        cdef int64_t offset
-        for record in range(sent.first_record, sent.first_record + sent.records):
-            if record > sent.first_record:
-                at[0] = c","
-                at += 1
-            at = put(at, self._parts.address)
-            offset = self.run.records[record].physical_offset
-            for digit in range(16):
-                at[15 - digit] = b"0123456789ABCDEF"[offset & 15]
-                offset >>= 4
-            at += 16
-        return at
-
-    cdef uint8_t* _json_answer(self, uint8_t* at, Sent* sent) noexcept:
-        cdef uint8_t* start = at
-        cdef tuple parts = self._parts.json
-        at = put(at + PREFIX_BYTES, <bytes>parts[0])
-        at = self._ids(at, sent)
-        at = put(at, <bytes>parts[1])
-        at += put_number(at, sent.queue_id)
-        at = put(at, <bytes>parts[2])
-        at += put_number(at, self.run.records[sent.first_record].queue_offset)
-        if sent.key_size:
-            at = put(at, <bytes>parts[3])
-            memcpy(at, self.run.text + sent.key_at, sent.key_size)
-        at = put(at + sent.key_size, <bytes>parts[4])
-        at += put_number(at, sent.opaque)
-        at = put(at, <bytes>parts[5])
-        put_prefix(start, at - start - PREFIX_BYTES, 0, 0)
-        return at
-
-    cdef uint8_t* _binary_answer(self, uint8_t* at, Sent* sent) noexcept:
-        cdef uint8_t* start = at
-        cdef uint8_t* fields
-        cdef uint8_t* value
-        at = put(at + PREFIX_BYTES, self._parts.binary_start)
-        store32(at, sent.opaque)
-        at = put(at + 4, self._parts.binary_flag)
-        fields = at + 4
-        at = _put_key(fields, b"msgId", 5)
-        value = at + 4
-        at = self._ids(value, sent)
-        store32(value - 4, at - value)
-        at = _put_key(at, b"queueId", 7)
-        value = at + 4
-        at = value + put_number(value, sent.queue_id)
-        store32(value - 4, at - value)
-        at = _put_key(at, b"queueOffset", 11)
-        value = at + 4
-        at = value + put_number(value, self.run.records[sent.first_record].queue_offset)
-        store32(value - 4, at - value)
-        if sent.key_size:
-            at = _put_key(at, b"transactionId", 13)
-            store32(at, sent.key_size)
-            memcpy(at + 4, self.run.text + sent.key_at, sent.key_size)
-            at += 4 + sent.key_size
-        at = put(at, self._parts.binary_tail)
-        store32(fields - 4, at - fields)
-        put_prefix(start, at - start - PREFIX_BYTES, 0, 1)
-        return at
-
-
 cdef class PlainSendCutter:
     """Cuts plain sends from chunks. One for a broker and its present settings."""
 
-    cdef object _find_topic
-    cdef dict _topics
-    cdef PlainTopic _last
+    cdef PlainTopics _topics
+    cdef PlainEnds _ends
     cdef AnswerParts _parts
     cdef bytes _store_host
     cdef bytes _added
+    cdef bint _takes_halves
     cdef int64_t _body_bytes_max
     cdef int64_t _frame_bytes_max
     cdef int64_t _header_bytes_max
 
-    def __init__(self, find_topic, AnswerParts parts, bytes store_host, bytes added_properties,
-                 int64_t body_bytes_max, int64_t frame_bytes_max, int64_t header_bytes_max):
-        """`find_topic(name)` gives the PlainTopic, or None while sends to the topic are not plain. The cutter keeps it
-        until `forget_topics`. `added_properties`: the text that the broker adds to the properties of each message."""
-        self._find_topic = find_topic
-        self._topics = {}
+    def __init__(self, PlainTopics topics, PlainEnds ends, AnswerParts parts, bytes store_host, bytes added_properties,
+                 bint takes_halves, tuple limits):
+        """`ends`: None if ends of transactions join no run. `added_properties`: the text that the broker adds to the
+        properties of each message. `limits`: bytes of a body, of a frame, of its header."""
+        self._topics = topics
+        self._ends = ends
         self._parts = parts
         self._store_host = store_host
         self._added = added_properties
-        self._body_bytes_max = body_bytes_max
-        self._frame_bytes_max = frame_bytes_max
-        self._header_bytes_max = min(header_bytes_max, HEADER_BYTES_MAX)
+        self._takes_halves = takes_halves
+        self._body_bytes_max, self._frame_bytes_max, self._header_bytes_max = limits
+        self._header_bytes_max = min(self._header_bytes_max, HEADER_BYTES_MAX)
 
-    def forget_topics(self):
-        """A topic was made, changed or deleted."""
-        self._topics.clear()
-        self._last = None
+    def cut(self, bytes chunk, Py_ssize_t position, bytes born_host, asker):
+        """The plain sends of `chunk` from `position` on, and plain ends between them; None if there are none.
 
-    def cut(self, bytes chunk, Py_ssize_t position, bytes born_host):
-        """The plain sends of `chunk` from `position` on; None if there are none. `born_host`: the sender's encoded
-        address."""
+        `born_host`: the encoded address of the asker."""
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(chunk)
-        cdef const uint8_t* at = start + position
+        cdef const uint8_t* begin = start + position
+        cdef const uint8_t* at = begin
         cdef const uint8_t* end = start + PyBytes_GET_SIZE(chunk)
         cdef PlainSends sends = None
         cdef Frame frame
+        cdef bint is_end, has_ends = False
         while find_frame(at, end, self._frame_bytes_max, self._header_bytes_max, &frame):
-            if not has_code(&frame, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE):
+            is_end = not has_code(&frame, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE)
+            if is_end and (self._ends is None or not has_code(&frame, END_TRANSACTION, END_TRANSACTION)):
                 break
             if sends is None:
-                sends = PlainSends.__new__(PlainSends)
-                sends.run = RecordRun(born_host, self._store_host)
-                sends._parts = self._parts
-                sends.marked = []
-                sends.waits = True
+                sends = PlainSends(RecordRun(born_host, self._store_host), self._parts)
             elif sends.run.count >= RECORDS_MAX or sends.run.size >= RUN_BYTES_MAX:
                 break
-            if not self._take(sends, &frame):
-                break
-            at += frame.size
-        if sends is None or sends.count == 0:
+            if is_end:
+                if not has_ends:
+                    self._ends.begin(asker)
+                    has_ends = True
+                if not self._ends.take(sends, &frame):
+                    break
+                at += frame.size
+                if self._ends.is_full:
+                    break
+            else:
+                if not self._take(sends, &frame):
+                    break
+                at += frame.size
+        if has_ends:
+            self._ends.end()
+        if at == begin:
             return None
         sends.run.keep(chunk)
         sends.end = at - start
@@ -332,13 +149,13 @@ cdef class PlainSendCutter:
             return False
         if head.code != SEND_MESSAGE_V2 and head.code != SEND_BATCH_MESSAGE:
             return False
-        topic = self._topic(fields.topic)
+        topic = self._topics.find(fields.topic)
         if topic is None or not 0 <= fields.queue_id < topic.queues:
             return False
-        if fields.sys_flag & (TRANSACTION_BITS | INNER_BATCH_BITS) or frame.body_size > self._body_bytes_max:
+        if fields.sys_flag & (ENDED_BIT | INNER_BATCH_BITS) or frame.body_size > self._body_bytes_max:
             return False
         if fields.is_batch or head.code == SEND_BATCH_MESSAGE:
-            if fields.sys_flag & COMPRESSED:
+            if fields.sys_flag & (TRANSACTION_BITS | COMPRESSED):
                 return False
             return self._take_batch(sends, &head, &fields, topic, frame.body, frame.body_size)
         if frame.body_size == 0:
@@ -347,47 +164,49 @@ cdef class PlainSendCutter:
             return False
         return self._take_message(sends, &head, &fields, topic, frame.body, frame.body_size)
 
-    cdef PlainTopic _topic(self, Slice name):
-        cdef PlainTopic topic = self._last
-        if topic is not None and PyBytes_GET_SIZE(topic.run_topic.encoded) == name.size and memcmp(
-            PyBytes_AS_STRING(topic.run_topic.encoded), name.at, name.size
-        ) == 0:
-            return topic
-        cdef bytes encoded = PyBytes_FromStringAndSize(<const char*>name.at, name.size)
-        found = self._topics.get(encoded)
-        if found is None:
-            found = self._find_topic(encoded.decode("ascii"))
-            if found is None:
-                return None
-            self._topics[encoded] = found
-        self._last = found
-        return found
-
     cdef bint _take_message(self, PlainSends sends, Head* head, Fields* fields, PlainTopic topic, const uint8_t* body,
                             Py_ssize_t body_size) except -1:
+        cdef uint8_t target[TARGET_BYTES_MAX]
         cdef PropertyMarks marks
+        cdef HalfMarks half
         cdef RecordRun run = sends.run
-        cdef Py_ssize_t text_at, size
+        cdef RunTopic run_topic = topic.run_topic
+        cdef int32_t queue_id = <int32_t>fields.queue_id
+        cdef Py_ssize_t text_at, size, target_size = 0, room = 0
         cdef Sent* sent
-        if not read_marks(fields.properties.at, fields.properties.size, True, &marks) or marks.is_special:
+        if not read_marks(fields.properties.at, fields.properties.size, True, &marks, &half) or marks.is_special:
             return False
-        if not _is_plain_key(marks.unique_key) or not self._fits(fields.properties.size) or marks.sequence.size:
+        if not _is_plain_key(marks.unique_key) or marks.sequence.size or half.is_stored:
+            return False
+        if half.prepared.size:
+            if not self._takes_halves or not same(half.prepared, b"true", 4) or half.group.size == 0:
+                return False
+            if half.transaction_id.size and not equal(half.transaction_id, marks.unique_key):
+                return False
+            target_size = _put_target(target, &half, marks.unique_key, run_topic, fields.queue_id) - target
+            room = target_size + _half_room
+            run_topic = _half_topic
+            queue_id = 0
+        elif half.group.size or half.transaction_id.size or fields.sys_flag & TRANSACTION_BITS:
+            return False
+        if not self._fits(fields.properties.size + room):
             return False
         text_at = self._add_properties(run, fields.properties)
+        run.add_text(target, target_size)
         size = run._text_size - text_at
         _move(&marks.unique_key, fields.properties.at, run.text + text_at)
         _move(&marks.keys, fields.properties.at, run.text + text_at)
         _move(&marks.tags, fields.properties.at, run.text + text_at)
-        sent = sends._next()
+        sent = sends.next_sent()
         sent.first_record = run.count
         sent.records = 1
         sent.key_at = marks.unique_key.at - run.text
         sent.key_size = marks.unique_key.size
-        _note_request(sent, head, fields)
-        run.add(run.add_topic(topic.run_topic), <int32_t>fields.queue_id, <int32_t>fields.flag,
-                <int32_t>(fields.sys_flag | topic.sys_flag), <int32_t>max(fields.reconsume_times, 0), fields.born_ms,
-                body, body_size, text_at, size, &marks)
-        if not _says_wait(marks.wait):
+        _note_request(sends, sent, head, fields)
+        run.add(run.add_topic(run_topic), queue_id, <int32_t>fields.flag,
+                <int32_t>(fields.sys_flag & ~TRANSACTION_BITS | topic.sys_flag),
+                <int32_t>max(fields.reconsume_times, 0), fields.born_ms, body, body_size, text_at, size, &marks)
+        if not says_wait(marks.wait):
             sends.waits = False
         sends.count += 1
         return True
@@ -405,7 +224,7 @@ cdef class PlainSendCutter:
         messages = _count_batch(body, body_size)
         if messages <= 0 or messages > RECORDS_MAX:
             return False
-        if not read_marks(fields.properties.at, fields.properties.size, True, &marks) or marks.is_special:
+        if not read_marks(fields.properties.at, fields.properties.size, True, &marks, NULL) or marks.is_special:
             return False
         if marks.tags.size or marks.keys.size or (marks.unique_key.size and not _is_plain_key(marks.unique_key)):
             return False
@@ -415,7 +234,7 @@ cdef class PlainSendCutter:
             entry_body = int32(body + at + 16)
             properties.at = body + at + BATCH_HEAD_BYTES + entry_body + 2
             properties.size = int16(properties.at - 2)
-            if not read_marks(properties.at, properties.size, False, &own) or own.is_special or own.sequence.size:
+            if not read_marks(properties.at, properties.size, False, &own, NULL) or own.is_special or own.sequence.size:
                 return False
             if not self._fits(properties.size + fields.properties.size):
                 return False
@@ -423,12 +242,12 @@ cdef class PlainSendCutter:
         shared_at = run._text_size
         self._add_shared(run, fields.properties, marks.unique_key)
         shared_size = run._text_size - shared_at
-        sent = sends._next()
+        sent = sends.next_sent()
         sent.first_record = run.count
         sent.records = messages
         sent.key_at = run.add_text(marks.unique_key.at, marks.unique_key.size)
         sent.key_size = marks.unique_key.size
-        _note_request(sent, head, fields)
+        _note_request(sends, sent, head, fields)
         topic_number = run.add_topic(topic.run_topic)
         at = 0
         for number in range(messages):
@@ -437,12 +256,12 @@ cdef class PlainSendCutter:
             properties.size = int16(properties.at - 2)
             text_at = self._add_terminated(run, properties)
             run.repeat_text(shared_at, shared_size)
-            read_marks(run.text + text_at, properties.size, False, &own)
+            read_marks(run.text + text_at, properties.size, False, &own, NULL)
             run.add(topic_number, <int32_t>fields.queue_id, <int32_t>int32(body + at + 12),
                     <int32_t>(fields.sys_flag | topic.sys_flag), <int32_t>max(fields.reconsume_times, 0),
                     fields.born_ms, body + at + BATCH_HEAD_BYTES, entry_body, text_at, run._text_size - text_at, &own)
             at = properties.at + properties.size - body
-        if not _says_wait(marks.wait):
+        if not says_wait(marks.wait):
             sends.waits = False
         if marks.sequence.size:
             mark = PyBytes_FromStringAndSize(<const char*>marks.sequence.at, marks.sequence.size).decode("ascii")
@@ -484,23 +303,40 @@ cdef class PlainSendCutter:
         return 0
 
 
-cdef inline int _note_request(Sent* sent, Head* head, Fields* fields) noexcept:
+cdef inline int _note_request(PlainSends sends, Sent* sent, Head* head, Fields* fields) noexcept:
     sent.opaque = <int32_t>head.opaque
     sent.queue_id = <int32_t>fields.queue_id
     sent.is_binary = head.is_binary
     sent.is_oneway = head.flag & FLAG_ONEWAY != 0
+    sends.asked += not sent.is_oneway
     return 0
+
+
+cdef uint8_t* _put_target(
+    uint8_t* at, HalfMarks* half, Slice unique_key, RunTopic topic, int64_t queue_id
+) noexcept:
+    """Put the properties that say what a half message is meant for; returns where they end (transaction/half.py).
+
+    A message that was sent before has the id of its transaction already.
+    """
+    if half.transaction_id.size == 0:
+        memcpy(at, b"__transactionId__\x01", 18)
+        memcpy(at + 18, unique_key.at, unique_key.size)
+        at[18 + unique_key.size] = VALUE_END
+        at += 19 + unique_key.size
+    memcpy(at, b"REAL_TOPIC\x01", 11)
+    at = put(at + 11, topic.encoded)
+    memcpy(at, b"\x02REAL_QID\x01", 10)
+    at += 10
+    at += put_number(at, queue_id)
+    at[0] = VALUE_END
+    return at + 1
 
 
 cdef inline void _move(Slice* part, const uint8_t* old, const uint8_t* new) noexcept:
     """Make `part` point at the same place of the copy."""
     if part.size:
         part.at = new + (part.at - old)
-
-
-cdef bint _says_wait(Slice value) noexcept:
-    """True if WAIT is absent or "true"."""
-    return value.size == 0 or (value.size == 4 and memcmp(value.at, b"true", 4) == 0)
 
 
 cdef bint _begins_packed(int64_t sys_flag, const uint8_t* body, Py_ssize_t size) noexcept:
@@ -577,12 +413,3 @@ cdef Py_ssize_t _count_batch(const uint8_t* body, Py_ssize_t size) noexcept nogi
         at += entry
         count += 1
     return count
-
-
-# -- bytes -------------------------------------------------------------------------------------------------------------
-
-cdef inline uint8_t* _put_key(uint8_t* at, const char* key, Py_ssize_t size) noexcept nogil:
-    at[0] = 0
-    at[1] = <uint8_t>size
-    memcpy(at + 2, key, size)
-    return at + 2 + size

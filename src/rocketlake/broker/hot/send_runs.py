@@ -1,11 +1,12 @@
-"""Runs of plain sends, the sends that producers send nearly always: served by the chunk.
+"""Runs of plain sends, the sends that producers send nearly always, and of ends of transactions: served by the chunk.
 
 Owns        when a run may be taken, the settings of the kernel, the time at which each sender is answered.
 Must not know   bytes of frames and records (plain_send.pyx, record_run.pyx), how a run is stored.
 
-A run is the plain sends at the start of one received chunk. A send that is not plain goes to processors/send.py; so
-does the whole chunk while the broker refuses sends. No rule exists only here: the checks are those of rights/send.py,
-the broker's properties and the answers those of sends/. Walk through it: docs/internals/hot_path.md.
+A run is the plain sends at the start of one received chunk, and the plain ends between them: a producer of transactions
+sends both by turns. What is not plain goes to processors/; so does the whole chunk while the broker refuses sends. No
+rule exists only here: the checks are those of rights/send.py, the broker's properties and the answers those of sends/,
+the ends those of transaction/. Walk through it: docs/internals/hot_path.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable
 
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.config import BrokerConfig, LiveConfig
-from rocketlake.broker.hot import plain_send
+from rocketlake.broker.hot import plain_run, plain_send, plain_topics
+from rocketlake.broker.hot.end_runs import EndRuns
 from rocketlake.broker.intake.sequenced_puts import NextBatch, SequencedPuts
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.codec import property_text
@@ -45,7 +47,9 @@ class SendRuns:
         config: LiveConfig,
         single: SingleSends,
         sequenced: SequencedPuts,
+        ends: EndRuns,
         wire: WireLimits,
+        *,
         body_bytes_max: Callable[[], int],
         log_end: Callable[[], int],
     ) -> None:
@@ -55,6 +59,9 @@ class SendRuns:
         self._answers = single.answers
         self._intake = single.intake
         self._sequenced = sequenced
+        self._ends = ends
+        self._topics = plain_topics.PlainTopics(self._find_topic)
+        self._plain_ends = ends.kernel(self._topics)
         self._wire = wire
         self._body_bytes_max = body_bytes_max
         self._log_end = log_end
@@ -64,8 +71,7 @@ class SendRuns:
 
     def forget_topics(self) -> None:
         """A topic was made, changed or deleted."""
-        if self._made_for is not None:
-            self._cutter.forget_topics()
+        self._topics.forget()
 
     def serve(self, link: FrameAsker, ready: bytes, position: int, _turn_end: float) -> int:
         """Serve the plain sends of `ready` from `position` on; returns where they end.
@@ -79,7 +85,7 @@ class SendRuns:
         if self._intake.line or not self._takes_sends or (config.start_accept_send_ms and self._rights.is_early):
             return position
         host = link.state.get(_BORN_HOST)
-        sends = self._cutter.cut(ready, position, host or _born_host(link))
+        sends = self._cutter.cut(ready, position, host or _born_host(link), link)
         if sends is None:
             return position
         acks_at_once = self._intake.acks_at_once
@@ -91,13 +97,15 @@ class SendRuns:
         if marked is None:
             return position
         try:
-            if not self._intake.put_run(sends.run, sends.topic_counts()):
+            if sends.count and not self._intake.put_run(sends.run, sends.topic_counts()):
                 return position
             if marked:
                 self._sequenced.note(marked)
+            if sends.ended:
+                self._ends.note(sends.ended)
             if acks_at_once:
                 link.write_answers([sends.answers()])
-            else:
+            elif sends.count:
                 self._answer_when_durable(link, sends)
         except Exception as problem:
             if not 0 <= sends.run.physical_offset < self._log_end():
@@ -105,23 +113,24 @@ class SendRuns:
             # Our bug. The messages are stored: served in the ordinary way they would be stored a second time. The
             # senders learn by the end of their link that no answer comes.
             self._sequenced.note(marked)
+            self._ends.note(sends.ended)
             _log.exception("%d sends of %s are stored, but are not answered", sends.count, link.address)
             link.abort("run", f"its sends are stored, but cannot be answered: {problem!r}")
         return sends.end
 
-    def _answer_when_durable(self, link: FrameAsker, sends: plain_send.PlainSends) -> None:
-        link.held += sends.count
+    def _answer_when_durable(self, link: FrameAsker, sends: plain_run.PlainSends) -> None:
+        link.held += sends.asked
         self._intake.when_run_durable(
             sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
         )
 
-    def _may_wait(self, link: FrameAsker, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
+    def _may_wait(self, link: FrameAsker, sends: plain_run.PlainSends, config: BrokerConfig) -> bool:
         """True if all senders wait for the disk, and the limits allow so many more to wait."""
         waiting = self._intake.waiting + sends.count
-        return sends.waits and waiting <= config.waiting_sends_max and sends.count <= link.room_to_hold
+        return sends.waits and waiting <= config.waiting_sends_max and sends.asked <= link.room_to_hold
 
-    def _answer(self, link: FrameAsker, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
-        link.held -= sends.count
+    def _answer(self, link: FrameAsker, sends: plain_run.PlainSends, status: PutStatus, reason: str) -> None:
+        link.held -= sends.asked
         if status is PutStatus.OK:
             link.write_answers([sends.answers()])
             return
@@ -145,24 +154,25 @@ class SendRuns:
         added: dict[str, str] = {}
         self._incoming.add_properties(added)
         self._cutter = plain_send.PlainSendCutter(
-            self._find_topic,
+            self._topics,
+            self._plain_ends,
             self._answer_parts(),
             self._incoming.store_host,
             property_text.encode(added),
-            self._body_bytes_max(),
-            self._wire.frame_bytes,
-            self._wire.header_bytes,
+            not config.reject_transactions,
+            (self._body_bytes_max(), self._wire.frame_bytes, self._wire.header_bytes),
         )
         self._takes_sends = Perm.is_writeable(config.permission)
         self._made_for = config
 
-    def _find_topic(self, name: str) -> plain_send.PlainTopic | None:
+    def _find_topic(self, name: str) -> plain_topics.PlainTopic | None:
         topic = self._rights.plain_topic(name)
         if topic is None:
             return None
-        return plain_send.PlainTopic(name, topic.queues, topic.filter_type is TopicFilterType.MULTI_TAG)
+        is_multi_tag = topic.filter_type is TopicFilterType.MULTI_TAG
+        return plain_topics.PlainTopic(name, topic.queues, topic.read_queues, is_multi_tag)
 
-    def _answer_parts(self) -> plain_send.AnswerParts:
+    def _answer_parts(self) -> plain_run.AnswerParts:
         """An answer of the ordinary path, cut at the values that differ from answer to answer."""
         result = PutResult(PutStatus.OK, PhysicalOffset(0), queue_offset=QueueOffset(_QUEUE_OFFSET))
         reply = self._answers.answer(PutStatus.OK, result, _QUEUE_ID, _KEY)
@@ -173,7 +183,7 @@ class SendRuns:
             part, _, json = json.partition(str(value).encode())
             parts.append(part)
         binary = _header(reply, Codec.ROCKETMQ)
-        return plain_send.AnswerParts(
+        return plain_run.AnswerParts(
             (*parts, json),
             (binary[:5], binary[9:17], binary.partition(_KEY.encode())[2]),
             message_id[:-16].encode(),

@@ -45,9 +45,14 @@ class EarlyEnds(Service):
         await super().stop()
         self._line.settle_all(_refuse)
 
+    @property
+    def may_pass(self) -> bool:
+        """True if an end may be served now."""
+        return self._ledger.is_known and not self._line
+
     def end(self, request: Request) -> Reply | Held:
         """Serve an end, or hold one that comes too early. RemoteError if too many wait."""
-        if self._ledger.is_known and not self._line:
+        if self.may_pass:
             return self._serve(request)
         if len(self._line) >= self._config.now.waiting_sends_max or not self.is_running:
             raise not_known()

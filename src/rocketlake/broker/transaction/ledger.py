@@ -105,6 +105,13 @@ class HalfLedger:
             return Standing.ENDED
         return known
 
+    def stands_alone(self, half_offset: QueueOffset) -> bool:
+        """True if this place is open and the only one of its transaction, provided that its message carries no name."""
+        index = half_offset - self._base
+        if index < 0 or (index < len(self._standings) and self._standings[index]):
+            return False
+        return half_offset not in self._places and half_offset not in self._names
+
     def stands(self, half: StoredMessage) -> bool:
         """True if this place stands for an open transaction."""
         return self.standing(half) is Standing.OPEN and self.places(half)[-1] == half.queue_offset

@@ -80,8 +80,23 @@ class TransactionOps(Service):
     def end(self, half: StoredMessage, how: Standing) -> None:
         """Note that the transaction of a half message is ended: in memory now, on disk soon."""
         self.add(self._ledger.end(half, how))
-        if self._bytes > self._config.now.transaction_op_bytes_max:
+        if self.room_bytes < 0:
             self.write()
+
+    def end_alone(self, ends: Iterable[tuple[QueueOffset, Standing]]) -> None:
+        """`end` for half messages that are the only places of their transactions; others and ended ones are passed."""
+        ledger = self._ledger
+        for half_offset, how in ends:
+            if ledger.stands_alone(half_offset):
+                ledger.mark(half_offset, how)
+                self.add((half_offset,))
+        if self.room_bytes < 0:
+            self.write()
+
+    @property
+    def room_bytes(self) -> int:
+        """So many bytes more are noted before an op message is written; below 0: it is due, or could not be written."""
+        return self._config.now.transaction_op_bytes_max - self._bytes
 
     def add(self, half_offsets: Iterable[QueueOffset]) -> None:
         """Have these places noted on disk as ended, after the interval."""

@@ -10,18 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.sends.single import SingleSends
+from rocketlake.broker.transaction.early_ends import EarlyEnds
+from rocketlake.broker.transaction.ledger import HalfLedger
+from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import FrameAsker
 
-__all__ = ["are_there", "one_of", "pull_run", "send_run"]
+if TYPE_CHECKING:
+    from rocketlake.broker.hot.end_runs import EndRuns
 
-_KERNELS = ("rocketlake.broker.hot.plain_send", "rocketlake.broker.hot.plain_pull", "rocketlake.store.plain_fetch")
+__all__ = ["are_there", "end_runs", "one_of", "pull_run", "send_run"]
+
+_KERNELS = (
+    "rocketlake.broker.hot.plain_end",
+    "rocketlake.broker.hot.plain_send",
+    "rocketlake.broker.hot.plain_pull",
+    "rocketlake.store.log_window",
+    "rocketlake.store.plain_fetch",
+)
 
 
 def are_there() -> bool:
@@ -29,9 +42,18 @@ def are_there() -> bool:
     return all(map(has_kernel, _KERNELS))
 
 
-def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts) -> Run | None:
-    """Serves plain sends."""
+def end_runs(ground: Ground, ledger: HalfLedger, ops: TransactionOps, early: EarlyEnds) -> EndRuns | None:
+    """Lets plain ends of transactions into the runs of sends."""
     if not are_there():
+        return None
+    from rocketlake.broker.hot.end_runs import EndRuns
+
+    return EndRuns(ground.store, ledger, ops, early, ground.cold_requests)
+
+
+def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts, ends: EndRuns | None) -> Run | None:
+    """Serves plain sends, and plain ends between them."""
+    if ends is None:
         return None
     from rocketlake.broker.hot.send_runs import SendRuns
 
@@ -40,9 +62,10 @@ def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts) -> R
         ground.config,
         single,
         sequenced,
+        ends,
         ground.seams.limits.wire,
-        lambda: store.config.body_bytes_max,
-        lambda: store.max_physical_offset,
+        body_bytes_max=lambda: store.config.body_bytes_max,
+        log_end=lambda: store.max_physical_offset,
     )
     ground.topics.on_change.append(lambda _name: sends.forget_topics())
     return sends.serve

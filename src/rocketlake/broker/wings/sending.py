@@ -24,6 +24,7 @@ from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.plain_runs import send_run
+from rocketlake.broker.wings.transactions import Transactions
 from rocketlake.broker.wings.wing import MasterWing
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.net.request import Reply, Request
@@ -35,7 +36,7 @@ __all__ = ["Sending"]
 class Sending(MasterWing):
     """Takes messages."""
 
-    def __init__(self, ground: Ground, clients: Clients) -> None:
+    def __init__(self, ground: Ground, clients: Clients, transactions: Transactions) -> None:
         super().__init__("sending", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
         self._store = store
@@ -77,7 +78,7 @@ class Sending(MasterWing):
         )
         self.tables = (self.sequences,)
         self.rows = tuple(sending_rows(send, send_back, reply))
-        self.run = send_run(ground, single, sequenced)
+        self.run = send_run(ground, single, sequenced, transactions.end_runs)
         self._large = large
         self._held = (ground.auto_create.held, sequenced.held)
 

@@ -19,6 +19,7 @@ from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.broker.transaction.resume import ResumeCheck
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.plain_runs import end_runs
 from rocketlake.broker.wings.wing import MasterWing
 from rocketlake.codec.host import encode_host
 
@@ -55,6 +56,8 @@ class Transactions(MasterWing):
         transaction = Transaction(named, ledger, ops, committed, ResumeCheck(store, ledger, ops))
         end = ground.cold_requests.handler_in_order(transaction.end)
         early = EarlyEnds(end, ledger, config, clock, is_late=lambda: store.log.is_late)
+        self.end_runs = end_runs(ground, ledger, ops, early)
+        """Lets ends into runs of sends; None without kernels."""
         self.rows = tuple(transaction_rows(early.end, transaction.resume))
         self.adopt(ops, self.check, early)
 

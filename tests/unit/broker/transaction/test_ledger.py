@@ -67,3 +67,13 @@ def test_little_is_kept_of_what_was_passed(monkeypatch) -> None:  # type: ignore
     assert ledger.standing(half(95)) is Standing.COMMITTED
     assert ledger.standing(half(5)) is Standing.ENDED
     assert len(ledger._standings) <= 16
+
+
+def test_a_place_stands_alone_while_it_is_open_and_no_other_place_is_of_its_transaction() -> None:
+    ledger = HalfLedger()
+    ledger.begin(2, 0)
+    ledger.end(half(3), Standing.COMMITTED)
+    ledger.move(half(4), 6)
+    ledger.move(half(6, 4), 8)
+    ledger.call(7, 5)
+    assert [offset for offset in range(10) if ledger.stands_alone(offset)] == [2, 5, 8, 9], "8 carries a name"

@@ -21,6 +21,7 @@ from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import QueueOffset
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
@@ -147,3 +148,13 @@ async def test_progress_outside_the_queues_goes_back_into_them(world: World) -> 
     world.put(HALVES)
     world.offsets.commit("CID_RMQ_SYS_TRANS", HALVES, 0, 99)
     assert world.progress.saved() == (1, 0)
+
+
+async def test_ends_of_a_run_are_noted_once_and_written_when_they_fill_an_op_message(world: World) -> None:
+    ends = [(QueueOffset(offset), Standing.COMMITTED) for offset in (7, 8, 9)]
+    world.ops.end_alone(ends)
+    assert (world.ops.room_bytes, world.bodies()) == (10 - len("7,8,9,"), [])
+    world.ops.end_alone(ends)
+    assert world.ops.room_bytes == 10 - len("7,8,9,")
+    world.ops.end_alone([(QueueOffset(10), Standing.ROLLED_BACK), (QueueOffset(11), Standing.COMMITTED)])
+    assert (world.ops.room_bytes, world.bodies()) == (10, [b"7,8,9,10,11,"])

@@ -1,0 +1,19 @@
+# Types of plain_topics.pyx for Python.
+from collections.abc import Callable
+
+from rocketlake.codec.record_run import RunTopic
+
+__all__ = ["PlainTopic", "PlainTopics"]
+
+class PlainTopic:
+    @property
+    def run_topic(self) -> RunTopic: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def read_queues(self) -> int: ...
+    def __init__(self, name: str, queues: int, read_queues: int, is_multi_tag: bool) -> None: ...
+
+class PlainTopics:
+    def __init__(self, find: Callable[[str], PlainTopic | None]) -> None: ...
+    def forget(self) -> None: ...
