@@ -26,6 +26,7 @@ from rocketlake.protocol.fields import Header
 from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.headers.pull import PullHeader
 from rocketlake.protocol.headers.send import SendHeaderV2
+from rocketlake.protocol.headers.transaction import EndTransactionHeader
 from rocketlake.protocol.plain_fields import PASSED_FIELDS
 from rocketlake.protocol.request_code import RequestCode
 
@@ -107,11 +108,19 @@ def test_a_field_that_says_nothing_to_a_broker_is_passed(name: str, codec: Codec
 
 
 PULL_FIELDS = {*PULL, "subscription", "maxMsgBytes", "requestSource"}
+END_FIELDS = {
+    "topic", "producerGroup", "tranStateTableOffset", "commitLogOffset", "commitOrRollback", "fromTransactionCheck",
+    "msgId", "transactionId",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("header", "plain", "not_plain"),
-    [(SendHeaderV2, set("abcdefghijklm"), set()), (PullHeader, PULL_FIELDS, {"proxyFrowardClientId"})],
+    [
+        (SendHeaderV2, set("abcdefghijklm"), set()),
+        (PullHeader, PULL_FIELDS, {"proxyFrowardClientId"}),
+        (EndTransactionHeader, END_FIELDS, set()),
+    ],
 )
 def test_each_field_of_the_headers_is_decided(header: type[Header], plain: set[str], not_plain: set[str]) -> None:
     """A new field fails here until it is read by the kernel, passed, or listed as not plain."""

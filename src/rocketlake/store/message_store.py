@@ -332,7 +332,7 @@ class MessageStore(StoreReads, Service):
         return PutResult(PutStatus.OK, offset, size, queue_offset, store_ms, offset + size, count=count)
 
     def put_run(self, run: record_run.RecordRun) -> bool:
-        """Append all records of a run in one write; its messages are sound, and neither delayed nor transactional.
+        """Append all records of a run in one write; its messages are sound, and none is delayed.
 
         False: nothing was appended, and `put` of each message stores it, or gives the reason.
         """

@@ -23,6 +23,9 @@ from rocketlake.store.message_store import MessageStore
 
 __all__ = ["EndRuns"]
 
+_HOW = (Standing.ROLLED_BACK, Standing.COMMITTED)
+"""By "is it committed"."""
+
 
 class EndRuns:
     """Lets ends into runs of sends (send_runs.py)."""
@@ -46,8 +49,7 @@ class EndRuns:
 
         Those that are noted already stay as they are.
         """
-        commit, rollback = Standing.COMMITTED, Standing.ROLLED_BACK
-        self._ops.end_alone((half_offset, commit if is_commit else rollback) for half_offset, is_commit in ended)
+        self._ops.end_alone([(half_offset, _HOW[is_committed]) for half_offset, is_committed in ended])
 
     def _admit(self, asker: Asker) -> tuple[int, PhysicalOffset] | None:
         if not self._early.may_pass or self._cold.holds_from(asker):

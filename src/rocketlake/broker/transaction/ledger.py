@@ -135,6 +135,13 @@ class HalfLedger:
             self.mark(place, how)
         return places
 
+    def end_alone(self, half_offset: QueueOffset, how: Standing) -> bool:
+        """`end` for a half message that `stands_alone`; False if it does not."""
+        is_alone = self.stands_alone(half_offset)
+        if is_alone:
+            self.mark(half_offset, how)
+        return is_alone
+
     def move(self, half: StoredMessage, half_offset: QueueOffset) -> None:
         """It was put back: from now on the copy at this offset stands for it."""
         name = self.name(half)

@@ -85,11 +85,8 @@ class TransactionOps(Service):
 
     def end_alone(self, ends: Iterable[tuple[QueueOffset, Standing]]) -> None:
         """`end` for half messages that are the only places of their transactions; others and ended ones are passed."""
-        ledger = self._ledger
-        for half_offset, how in ends:
-            if ledger.stands_alone(half_offset):
-                ledger.mark(half_offset, how)
-                self.add((half_offset,))
+        end_alone = self._ledger.end_alone
+        self.add([half_offset for half_offset, how in ends if end_alone(half_offset, how)])
         if self.room_bytes < 0:
             self.write()
 

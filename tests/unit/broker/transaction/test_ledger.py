@@ -77,3 +77,5 @@ def test_a_place_stands_alone_while_it_is_open_and_no_other_place_is_of_its_tran
     ledger.move(half(6, 4), 8)
     ledger.call(7, 5)
     assert [offset for offset in range(10) if ledger.stands_alone(offset)] == [2, 5, 8, 9], "8 carries a name"
+    assert [ledger.end_alone(offset, Standing.COMMITTED) for offset in (2, 4, 2)] == [True, False, False]
+    assert (ledger.at(2), ledger.at(4)) == (Standing.COMMITTED, Standing.PUT_BACK)
