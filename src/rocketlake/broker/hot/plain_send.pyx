@@ -106,7 +106,7 @@ cdef class PlainSendCutter:
             if is_end and (self._ends is None or not has_code(&frame, END_TRANSACTION, END_TRANSACTION)):
                 break
             if sends is None:
-                sends = PlainSends(RecordRun(born_host, self._store_host), self._parts)
+                sends = PlainSends.__new__(PlainSends, RecordRun(born_host, self._store_host), self._parts)
             elif sends.run.count >= RECORDS_MAX or sends.run.size >= RUN_BYTES_MAX:
                 break
             if is_end:
@@ -192,7 +192,8 @@ cdef class PlainSendCutter:
         if not self._fits(fields.properties.size + room):
             return False
         text_at = self._add_properties(run, fields.properties)
-        run.add_text(target, target_size)
+        if target_size:
+            run.add_text(target, target_size)
         size = run._text_size - text_at
         _move(&marks.unique_key, fields.properties.at, run.text + text_at)
         _move(&marks.keys, fields.properties.at, run.text + text_at)
