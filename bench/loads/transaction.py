@@ -48,8 +48,8 @@ LOADS = (
         "transaction",
         f"Transactions, {THREADS} threads, 1 KiB",
         (
-            Figure("messages_per_second", "transactions/s"),
-            Figure("broker_cpu_us", "broker CPU, us/transaction", better="lower"),
+            Figure("messages_per_second", "transactions/s", must=1.5, aim=2.5),
+            Figure("broker_cpu_us", "broker CPU, us/transaction", must=0.4, aim=0.2, better="lower"),
         ),
         run,
     ),
