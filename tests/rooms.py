@@ -56,7 +56,8 @@ ROOMS = {
     "standalone": "integration/test_standalone.py integration/test_embedded_cluster.py",
     "store": "unit/store unit/bench property/test_consume_queue.py property/test_dispatch_scan.py"
     " property/test_key_index.py property/test_store_*.py golden/test_broker_on_apache_store.py"
-    " golden/test_dledger_store.py golden/test_store_*.py histories/test_store.py integration/test_store_real_files.py"
+    " golden/test_dledger_store.py golden/test_store_*.py histories/test_store.py histories/test_timers.py"
+    " integration/test_store_real_files.py"
     " integration/test_stalled_disk.py integration/test_log_cut.py parity/test_chains.py parity/test_dispatch_scan.py"
     " parity/test_entry.py parity/test_fetch.py parity/test_known_records.py parity/test_plain_fetch.py"
     " parity/test_raw_run.py parity/test_selection.py parity/test_tail.py",

@@ -85,13 +85,17 @@ async def test_a_copy_that_a_consumer_sends_is_taken_when_the_replicas_have_it(g
     assert answer is None or answer.code != OK
 
 
-async def test_a_delayed_message_is_delivered_once_though_its_master_is_lost_at_once(group: ReplicaGroup) -> None:
+@pytest.mark.parametrize(
+    "asked", [("DELAY\x011\x02", "DELAY\x012\x02"), ("TIMER_DELAY_MS\x01900\x02", "TIMER_DELAY_MS\x015000\x02")]
+)
+async def test_a_delayed_message_is_delivered_once_though_its_master_is_lost_at_once(
+    group: ReplicaGroup, asked: tuple[str, str]
+) -> None:
     """The slaves copy the progress of deliveries twice a second, and the log at once."""
     old = group.master
     assert await group.send(b"first") == OK
     await group.clock.run_for(1000)
-    for number in range(2):
-        properties = f"DELAY\x01{1 + number}\x02"
+    for number, properties in enumerate(asked):
         answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, send_header(properties=properties), b"%d" % number)
         assert answer is not None and answer.code == OK
     await group.until(lambda: b"0" in group.bodies(old))
@@ -99,6 +103,24 @@ async def test_a_delayed_message_is_delivered_once_though_its_master_is_lost_at_
     await group.until(lambda: group.masters and old not in group.masters)
     await group.clock.run_for(8000)
     assert group.bodies(group.master) == [b"first", b"0", b"1"]
+
+
+async def test_a_new_master_goes_on_where_the_timer_of_the_old_one_was(group: ReplicaGroup) -> None:
+    """What was delivered long ago is not looked for in the log: slaves hear how far their master is."""
+    old = group.master
+    for number in range(20):
+        properties = f"TIMER_DELAY_MS\x01{300 + 100 * number}\x02"
+        answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, send_header(properties=properties), b"%d" % number)
+        assert answer is not None and answer.code == OK
+    await group.until(lambda: len(group.bodies(old)) == 20)
+    await group.clock.run_for(90_000)
+    group.crash(old)
+    await group.until(lambda: group.masters and old not in group.masters)
+    new = group.brokers[group.master]
+    await group.clock.run_for(3000)
+    assert len(group.bodies(group.master)) == 20
+    assert new.delay.timer.progress.queue_offset == 20
+    assert new.delay.timer._timers.counts(0) == [], "nothing of it is in the wheel of the new master"
 
 
 async def test_a_new_master_ends_transactions_while_sends_come_without_a_pause(group: ReplicaGroup) -> None:

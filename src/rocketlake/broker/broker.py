@@ -126,9 +126,9 @@ class Broker(Service):
             sending=self.sending,
             delay=self.delay,
         )
-        self.editions = Editions(ground, self.cluster, self.replicas, self.delay.progress, self.sending.sequences)
+        self.editions = Editions(ground, self.cluster, self.replicas, self.delay, self.sending.sequences)
         mark = self.membership.mark if self.membership is not None else str
-        self.copies = Copies(ground, self.cluster, self.delay.progress, self.sending.sequences, mark)
+        self.copies = Copies(ground, self.cluster, self.delay, self.sending.sequences, mark)
         self._takeover: tuple[TakeoverWing, ...] = ()
         if self.membership is None:
             self._takeover = (TakeoverWing(ground, self.cluster, self.copies, self.replicas, self),)

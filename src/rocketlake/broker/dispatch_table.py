@@ -218,6 +218,7 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     yield Row(Code.GET_BROKER_CONFIG,                   broker.get_config,          Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_BROKER_RUNTIME_INFO, broker.runtime_info, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
     yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_TIMER_CHECK_POINT,               broker.timer_checkpoint,    Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
     yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
     yield Row(Code.QUERY_CONSUME_QUEUE, store.queue_contents, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)

@@ -111,6 +111,7 @@ TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION = 2
 TEMPLATE_TOPIC = "TBW102"
 """The pattern after which topics are created when a producer sends to an unknown one."""
 DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
 BENCHMARK_TOPIC = "BenchmarkTest"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -140,6 +141,7 @@ SYSTEM_TOPICS = frozenset(
 NOT_SENDABLE_TOPICS = frozenset(
     {
         DELAY_TOPIC,
+        TIMER_TOPIC,
         HALF_TOPIC,
         OP_TOPIC,
         TRANSACTION_CHECK_MAX_TOPIC,

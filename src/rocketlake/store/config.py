@@ -64,6 +64,33 @@ class StoreConfig:
         why="the delay of each level, from level 1 on",
     )
 
+    # -- behaviour: messages for a time --------------------------------------------------------------------------------
+    timer_enabled: bool = setting(True, java="timerWheelEnable", why="take messages that ask for a time of delivery")
+    timer_precision_ms: int = setting(
+        1000,
+        java="timerPrecisionMs",
+        low=100,
+        high=1000,
+        why="messages for a time come up to so much later; 100, 200, 500 or 1000; it cannot change while some wait",
+    )
+    timer_delay_seconds_max: int = setting(
+        3 * 24 * 3600, java="timerMaxDelaySec", low=1, high=2**31 - 1, why="no message may ask for a time farther away"
+    )
+    timer_roll_slots: int = setting(
+        2 * 24 * 3600,
+        java="timerRollWindowSlot",
+        low=2,
+        high=7 * 24 * 3600 - 60,
+        why="a message that waits for more ticks (timerPrecisionMs) is stored anew meanwhile, ahead of the retention",
+    )
+    timer_log_file_bytes: int = setting(
+        100 * _MIB,
+        java="mappedFileSizeTimerLog",
+        low=4096,
+        high=2**31 - 1,
+        why="length of a file of the timer log; it cannot change once there is one",
+    )
+
     # -- behaviour: durability -----------------------------------------------------------------------------------------
     flush_disk_type: str = setting(
         "ASYNC_FLUSH", java="flushDiskType", why="SYNC_FLUSH answers a send after the sync, ASYNC_FLUSH before it"
@@ -214,6 +241,11 @@ class StoreConfig:
                 f"setting diskSpaceCleanForciblyRatio = {self.disk_clean_forcibly_percent} is above"
                 f" diskSpaceWarningLevelRatio = {self.disk_warning_percent}",
                 hint="set it to diskSpaceWarningLevelRatio or below: old files must go before messages are refused",
+            )
+        if self.timer_precision_ms not in (100, 200, 500, 1000):
+            raise UsageError(
+                f"setting timerPrecisionMs = {self.timer_precision_ms} is no length of a tick",
+                hint="give it 100, 200, 500 or 1000",
             )
         for hour in self.delete_when.split(";"):
             if not (hour.strip().isdigit() and int(hour) < 24):

@@ -14,6 +14,7 @@ from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.clients.push import Push
 from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.delay.parking import Parking, TimerRules
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.offsets.table import OffsetTable
@@ -60,7 +61,7 @@ class RoomWorld:
         self.saver = TableSaver(self.files, clock, InlineWorker("saver"))
         self.stats = BrokerStats("C", clock)
         self.turns = Turns(clock, 0.02)
-        self.intake = Intake(self.store, DelayLevels(), self.stats)
+        self.intake = Intake(self.store, Parking(DelayLevels(), TimerRules(), clock), self.stats)
         self.queue_locks = QueueLocks(clock)
         self.send_rights = SendRights(self.config, self.topics, self.groups, self.queue_locks, clock)
         consumers = ConsumerTable(Push(self.turns, clock), clock)

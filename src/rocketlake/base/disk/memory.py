@@ -59,12 +59,12 @@ class _Node:
         survivor.data = bytearray(self.safe)
         if random is not None:
             sectors = {sector for start, end in self.dirty for sector in range(start // _SECTOR, -(-end // _SECTOR))}
-            for sector in sorted(sectors):
-                start, end = sector * _SECTOR, min((sector + 1) * _SECTOR, len(self.data))
-                if random.random() < 0.5 and start < end:
-                    if len(survivor.data) < end:
-                        survivor.resize(end)
-                    survivor.data[start:end] = self.data[start:end]
+            parts = [(sector * _SECTOR, min((sector + 1) * _SECTOR, len(self.data))) for sector in sorted(sectors)]
+            kept = [(start, end) for start, end in parts if random.random() < 0.5 and start < end]
+            if kept and len(survivor.data) < kept[-1][1]:
+                survivor.resize(kept[-1][1])
+            for start, end in kept:
+                survivor.data[start:end] = self.data[start:end]
         survivor.safe = bytearray(survivor.data)
         return survivor
 

@@ -10,7 +10,8 @@ twice then.
 
 Our level delivers in order, and passes by messages that are gone. Apache's with enableScheduleAsyncDeliver does not:
 up to 2000 copies lie in the log behind a message that is tried again. So the search ends only behind that many
-messages without a copy, or with the first message that came after the start.
+messages without a copy, or with the first message of a level that came after the start; the timer delivers by time, so
+older ones may follow there.
 """
 
 from __future__ import annotations
@@ -39,8 +40,14 @@ _WITHOUT_COPY_MAX = 2000
 class DeliveredBefore:
     """The search of one start."""
 
-    def __init__(self, store: MessageStore, levels: Iterable[int], log_end: PhysicalOffset) -> None:
-        """`log_end`: the end of the log at the start. No copy can be found before the log is dispatched up to there."""
+    def __init__(
+        self, store: MessageStore, levels: Iterable[int], log_end: PhysicalOffset, *, in_log_order: bool = True
+    ) -> None:
+        """`log_end`: the end of the log at the start. No copy can be found before the log is dispatched up to there.
+
+        `in_log_order`: messages of a level are delivered in the order in which they came.
+        """
+        self._in_log_order = in_log_order
         self._store = store
         self._log_end = log_end
         self._without_copy = dict.fromkeys(levels, (0, QueueOffset(-1)))
@@ -56,11 +63,15 @@ class DeliveredBefore:
         """
         if level not in self._without_copy:
             return None
+        if parked.physical_offset >= self._log_end:
+            if self._in_log_order:
+                del self._without_copy[level]
+            return None
         in_vain, last = self._without_copy[level]
-        end = self._find(parked, topic) if parked.physical_offset < self._log_end else None
+        end = self._find(parked, topic)
         if end is not None:
             self._without_copy[level] = 0, last
-        elif parked.physical_offset >= self._log_end or in_vain + 1 >= _WITHOUT_COPY_MAX:
+        elif in_vain + 1 >= _WITHOUT_COPY_MAX:
             del self._without_copy[level]
         elif parked.queue_offset != last:
             self._without_copy[level] = in_vain + 1, parked.queue_offset

@@ -10,17 +10,13 @@ Rules (RocketMQ's ScheduleMessageService):
 
 - The time of delivery is the tag code of the queue entry. A time further away than the level's delay is due now: the
   wall clock was set back.
-- A message that cannot be stored now is tried again after 100 ms; the level waits for it. A record that is gone is
-  skipped. The half topic is never a target.
-- The delivered record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too.
+- A message that cannot be stored now is tried again after 100 ms; the level waits for it.
 
 A start asks the log for copies behind the saved progress, so that a change of the master delivers nothing twice
 (delivered.py). Before that the log must be dispatched up to its end at the start, which in a group is when it is
 confirmed; no copy could be read before.
 
-Departures: a message that no store would ever take is skipped (Apache tries it for ever, and blocks its level). A queue
-that the topic no longer has is replaced by one that consumers read (topics/readable_queue.py). A copy has a unique key
-in any case.
+What is delivered, and as what: delivery.py.
 """
 
 from __future__ import annotations
@@ -31,21 +27,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
-from rocketlake.broker.delay.delivered import DeliveredBefore, with_unique_key
+from rocketlake.broker.delay.delivered import DeliveredBefore
+from rocketlake.broker.delay.delivery import GONE, Delivery
 from rocketlake.broker.delay.parking import real_target
 from rocketlake.broker.delay.progress import DelayProgress
-from rocketlake.broker.stored_message import copy_message
-from rocketlake.codec.record import decode_record
-from rocketlake.codec.record_layout import RecordError
-from rocketlake.codec.record_parts import properties_block
 from rocketlake.model.delay_levels import DelayLevels
-from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
-from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
+from rocketlake.model.topic import DELAY_TOPIC
 from rocketlake.store.message_store import MessageStore
-from rocketlake.store.results import PutStatus
 
 __all__ = ["DelaySchedule"]
 
@@ -54,7 +45,6 @@ _log = get_logger(__name__)
 _BATCH = 32
 """Deliveries of one level before other work gets a turn."""
 _RETRY_MS = 100
-_HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
 _LONGEST_SLEEP_MS = 60_000
 """The sleep runs by the monotonic clock; the wall clock may be set meanwhile, so it is read at least this often."""
 
@@ -83,12 +73,10 @@ class DelaySchedule(Service):
     ) -> None:
         """`readable`: (topic, queue id) -> a queue that consumers read; `count_put`: counts the copies stored."""
         super().__init__("delay-schedule", clock)
-        self._readable = readable
-        self._count_put = count_put
+        self._delivery = Delivery(store, DELAY_TOPIC, clock, readable, count_put)
         self._store = store
         self._levels = levels
         self._progress = progress
-        self._warnings = RareWarnings(_log, clock=clock)
         self._log_end = PhysicalOffset(0)
         """The end of the log at the start."""
         self._before = DeliveredBefore(store, (), self._log_end)
@@ -156,53 +144,9 @@ class DelaySchedule(Service):
         return inside
 
     def _deliver(self, level: int, physical_offset: PhysicalOffset, queue_offset: int) -> int | None:
-        """Store the copy, if there is none yet. Returns the log offset behind it, 0 if the message is skipped, None to
-        try it again."""
-        found = self._read(physical_offset, queue_offset)
-        if found is None:
-            return 0
-        parked, properties = found
-        target = real_target(parked.properties)
-        if target is None or target[0] == HALF_TOPIC:
-            _log.error("delayed message at %d is skipped: it names no target topic that may take it", physical_offset)
-            return 0
-        if self._store.deletions.is_dead(target[0], physical_offset):
-            return 0  # its topic was deleted meanwhile, with all its messages
-        end = self._before.end_of_copy(level, parked, target[0])
-        return self._put_copy(parked, with_unique_key(parked, properties), *target) if end is None else end
-
-    def _put_copy(self, parked: StoredMessage, properties: bytes, topic: str, queue_id: int) -> int | None:
-        message = copy_message(parked, topic, self._readable(topic, queue_id))
-        message.properties = properties
-        result = self._store.put(message)
-        if result.status in _HOPELESS:
-            place = parked.physical_offset
-            _log.error("delayed message at %d is skipped, no store would take it: %s", place, result.reason)
-            return 0
-        if result.status is not PutStatus.OK:
-            self._warnings.warn("put", "delayed messages wait: %s %s", result.status.name, result.reason)
-            return None
-        self._count_put(topic, 1, result.size)
-        # No sender waits for this copy. With SYNC_FLUSH consumers can read it after a sync only: ask for one.
-        self._store.when_durable(result, wait=False, done=_nobody_waits)
-        return result.next_offset
-
-    def _read(self, physical_offset: PhysicalOffset, queue_offset: int) -> tuple[StoredMessage, bytes] | None:
-        """The parked message and its stored properties: Apache's broker may have stored some that ours would not write.
-
-        None if the record is gone or cannot be read, or if the entry only fills a gap that a recovery left."""
-        record = self._store.read_record(physical_offset)
-        if record is None:
-            return None
-        try:
-            parked = decode_record(record, check_crc=False, decompress=False)
-        except RecordError as error:
-            _log.error("delayed message at %d is skipped, it cannot be read: %s", physical_offset, error)
-            return None
-        if (parked.topic, parked.queue_offset) != (DELAY_TOPIC, queue_offset):
-            return None
-        return parked, properties_block(record)
-
-
-def _nobody_waits(_status: PutStatus) -> None:
-    """The copy is stored; how safe it is shows in DelayProgress."""
+        """See Delivery.deliver; an entry may only fill a gap that a recovery left."""
+        found = self._delivery.read(physical_offset)
+        if found is None or found[0].queue_offset != queue_offset:
+            return GONE
+        target = real_target(found[0].properties)
+        return self._delivery.deliver(*found, target, self._before, level)

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Sized
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.errors import RemoteError
-from rocketlake.broker.delay.parking import delay_level, park_if_delayed
+from rocketlake.broker.delay.parking import Parking, delay_level, timer_property
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec import property_text
 from rocketlake.codec.host import HOST_BYTES_V4
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
-from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.large_batch import LargeBatch
@@ -47,9 +46,9 @@ class SlowAppend(NamedTuple):
 class Intake:
     """Puts messages into the store."""
 
-    def __init__(self, store: MessageStore, levels: DelayLevels, stats: BrokerStats) -> None:
+    def __init__(self, store: MessageStore, parking: Parking, stats: BrokerStats) -> None:
         self._store = store
-        self._levels = levels
+        self._parking = parking
         self._stats = stats
         self._seconds = stats.seconds
         self._durability = store.durability
@@ -71,7 +70,7 @@ class Intake:
         `room_bytes`: what must be left of the limit of properties for what the broker's copies of the message add.
         """
         self._check_marks(message, properties)
-        park_if_delayed(message, properties, self._levels)
+        self._parking.park(message, properties)
         message.properties = property_text.encode_again(properties)
         if room_bytes and len(message.properties) + room_bytes > PROPERTIES_BYTES_MAX:
             return _no_room(message, room_bytes)
@@ -91,13 +90,12 @@ class Intake:
     def prepare_batch(self, message: PutMessage, properties: dict[str, str]) -> None:
         """Check a batch and make its property text, before it is put. RemoteError if it is refused."""
         self._check_marks(message, properties)
-        if delay_level(properties) > 0:
+        if delay_level(properties) > 0 or timer_property(properties) is not None:
             raise RemoteError(
                 "a batch cannot be delayed",
                 code=ResponseCode.MESSAGE_ILLEGAL,
-                hint="send its messages one by one, or leave the delay level away",
+                hint="send its messages one by one, or leave their delay away",
             )
-        park_if_delayed(message, properties, self._levels)
         message.properties = property_text.encode_again(properties)
 
     def put_large(self, batch: LargeBatch) -> PutResult:

@@ -22,6 +22,7 @@ from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.config import BrokerRole, LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
+from rocketlake.broker.delay.timer import Timer
 from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
 from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.topics.table import TopicTable
@@ -39,7 +40,6 @@ __all__ = ["AdminBroker"]
 _log = get_logger(__name__)
 _NO_RATE = "0.0 0.0 0.0"
 _POOLS = ("send", "pull", "litePull", "query", "ack")
-_TIMER_FIGURES = ("timerReadBehind", "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps")
 _NO_POOL = 2**31 - 1
 """Apache's figure for the free buffers of a write pool that is not used."""
 
@@ -58,6 +58,7 @@ class AdminBroker:
         stats: BrokerStats,
         delays: DelayProgress,
         schedule: DelaySchedule,
+        timer: Timer,
         registration: Registration,
         followed: Callable[[], str],
         waiting_sends: Callable[[], int],
@@ -73,6 +74,7 @@ class AdminBroker:
         self._stats = stats
         self._delays = delays
         self._schedule = schedule
+        self._timer = timer
         self._registration = registration
         self._followed = followed
         self._waiting_sends = waiting_sends
@@ -109,6 +111,10 @@ class AdminBroker:
         """GET_ALL_DELAY_OFFSET: the text of delayOffset.json."""
         return Reply(body=self._delays.to_text().encode())
 
+    def timer_checkpoint(self, _request: Request) -> Reply:
+        """GET_TIMER_CHECK_POINT: how far messages for a time are delivered, and put into the wheel."""
+        return Reply(body=self._timer.progress.to_bytes())
+
     def request_modes(self, _request: Request) -> Reply:
         """GET_ALL_MESSAGE_REQUEST_MODE: no topic has one, every topic is pulled."""
         return Reply(body=b'{"messageRequestModeMap":{}}')
@@ -140,7 +146,8 @@ class AdminBroker:
             **self._counts(),
             **self._store_figures(),
             **self._waiting_figures(),
-            **dict.fromkeys((*_TIMER_FIGURES, "pageCacheLockTimeMills", "dispatchMaxBuffer"), "0"),
+            **self._timer.figures(),
+            **dict.fromkeys(("pageCacheLockTimeMills", "dispatchMaxBuffer"), "0"),
         }
         for level, (next_offset, end) in self._schedule.waiting().items():
             table[f"scheduleMessageOffset_{level}"] = f"{next_offset},{end}"

@@ -9,7 +9,7 @@ ones. Offsets and progress may be empty on a master that has just begun; what th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any, Protocol
 
 from rocketlake.base.errors import StoreError
@@ -18,9 +18,11 @@ from rocketlake.broker.tables.entry_table import Entries, EntryTable, cut_entrie
 from rocketlake.broker.tables.saved_table import SavedTable
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
+from rocketlake.store.timer.checkpoint import TimerCheckpoint
 
-__all__ = ["Copied", "CopiedTable", "DeletedTopics"]
+__all__ = ["Copied", "CopiedTable", "DeletedTopics", "TimerProgress"]
 
 _BYTES_MAX = 16 * 1024 * 1024
 """A larger table does not fit into the frame that brings it."""
@@ -35,6 +37,8 @@ class Copied(Protocol):
     """As the master's editions call it."""
     code: RequestCode
     bytes_max: int
+    absent: Collection[int]
+    """Codes by which a master says that it has nothing of the kind."""
 
     def take(self, body: bytes) -> Iterator[None]:
         """Take over an answer of the master, in short steps. StoreError if it is not to be believed."""
@@ -44,11 +48,21 @@ class Copied(Protocol):
 class CopiedTable:
     """A table and its place in the master's answers."""
 
-    def __init__(self, name: str, code: RequestCode, table: SavedTable, member: str, *, may_be_empty: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        code: RequestCode,
+        table: SavedTable,
+        member: str,
+        *,
+        may_be_empty: bool,
+        absent: Collection[int] = (),
+    ) -> None:
         """`name`: as the master's editions call it. `member` of the answer has the entries."""
         self.name = name
         self.code = code
         self.bytes_max = _BYTES_MAX
+        self.absent = absent
         self._table = table
         self._member = member
         self._may_be_empty = may_be_empty
@@ -95,6 +109,28 @@ class CopiedTable:
         return changed
 
 
+class TimerProgress:
+    """How far the master's timer is."""
+
+    def __init__(self, name: str, code: RequestCode, follow: Callable[[TimerCheckpoint], object]) -> None:
+        """`follow` is told of it."""
+        self.name = name
+        self.code = code
+        self.bytes_max = _BYTES_MAX
+        # Apache's with timerWheelEnable=false, and brokers before 5.0.
+        self.absent: Collection[int] = frozenset((ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED))
+        self._follow = follow
+
+    def take(self, body: bytes) -> Iterator[None]:
+        """See Copied."""
+        try:
+            told = TimerCheckpoint.of_bytes(body)
+        except ValueError as error:
+            raise StoreError(f"the master's progress of its timer makes no sense: {error}") from error
+        self._follow(told)
+        yield
+
+
 class DeletedTopics:
     """The topics that the master has deleted, each with the end of its log then: their queues go on the slave, too.
 
@@ -105,6 +141,7 @@ class DeletedTopics:
         self.name = name
         self.code = code
         self.bytes_max = _BYTES_MAX
+        self.absent: Collection[int] = frozenset((ResponseCode.REQUEST_CODE_NOT_SUPPORTED,))
         self._store = store
 
     def take(self, body: bytes) -> Iterator[None]:

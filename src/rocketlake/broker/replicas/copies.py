@@ -29,7 +29,6 @@ from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.replicas.copied import Copied
 from rocketlake.broker.replicas.master_calls import MasterCalls
 from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
-from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["TableCopies"]
 
@@ -69,7 +68,6 @@ class TableCopies(Service):
         self._settings = settings
         self._progress = [*progress, *ours_only]
         self._of_apache = {copied.name for copied in progress}
-        self._ours_only = {copied.name for copied in ours_only}
         self._calls = calls
         self._master = master
         self._saver = saver
@@ -120,13 +118,7 @@ class TableCopies(Service):
         To be called behind the stop: a copy that waits for the log would come later, with older contents. That broker
         need not be the master that was followed: what it has shows by its answers.
         """
-        bodies = []
-        for copied in (*self._settings, *self._progress):
-            try:
-                bodies.append((copied, await self._calls.table(master, copied.code, copied.bytes_max)))
-            except RemoteError as error:
-                if copied.name not in self._ours_only or error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                    raise
+        bodies = [(copied, await self._table(master, copied)) for copied in (*self._settings, *self._progress)]
         for copied, body in bodies:
             await self._take(copied, body)
         await self._until_saved()
@@ -134,7 +126,7 @@ class TableCopies(Service):
     async def _fetch(self, master: str, wanted: Sequence[Copied]) -> None:
         """Copy these tables; they are saved when this returns."""
         for copied in wanted:
-            body = await self._calls.table(master, copied.code, copied.bytes_max)
+            body = await self._table(master, copied)
             if master == self._master.address:
                 await self._take(copied, body)
         await self._until_saved()
@@ -162,7 +154,7 @@ class TableCopies(Service):
 
     async def _take_when_told(self, master: str, wanted: Sequence[Copied]) -> None:
         """Copy these, and take them over when the log of this slave has what they speak of."""
-        bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in wanted]
+        bodies = [await self._table(master, copied) for copied in wanted]
         end = await self._calls.log_end(master)
         while self._safe_end() < end and master == self._master.address:
             await self._clock.sleep(_LOOK_SECONDS)
@@ -170,7 +162,18 @@ class TableCopies(Service):
             for copied, body in zip(wanted, bodies, strict=True):
                 await self._take(copied, body)
 
-    async def _take(self, copied: Copied, body: bytes) -> None:
+    async def _table(self, master: str, copied: Copied) -> bytes | None:
+        """None: this master has nothing of the kind."""
+        try:
+            return await self._calls.table(master, copied.code, copied.bytes_max)
+        except RemoteError as error:
+            if error.code in copied.absent:
+                return None
+            raise
+
+    async def _take(self, copied: Copied, body: bytes | None) -> None:
+        if body is None:
+            return
         turn_end = self._clock.monotonic() + _TURN_SECONDS
         for _ in copied.take(body):
             if self._clock.monotonic() >= turn_end:

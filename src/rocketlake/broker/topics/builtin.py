@@ -17,6 +17,7 @@ from rocketlake.model.topic import (
     SELF_TEST_TOPIC,
     SYNC_MEMBER_PREFIX,
     TEMPLATE_TOPIC,
+    TIMER_TOPIC,
     Perm,
     TopicConfig,
 )
@@ -45,6 +46,7 @@ def builtin_topics(
         _topic(broker, 1, Perm.INHERIT | (_READ_WRITE if broker_topic else 0)),
         _topic(OFFSET_MOVED_TOPIC, 1),
         _topic(DELAY_TOPIC, delay_levels),
+        _topic(TIMER_TOPIC, 1),
         _topic(reply_topic(cluster), 1),
         _topic(REVIVE_LOG_PREFIX + cluster, 8),
         _topic(SYNC_MEMBER_PREFIX + broker, 1, Perm.INHERIT),

@@ -129,6 +129,7 @@ class Administration(Wing):
             stats=ground.stats,
             delays=self._delay.progress,
             schedule=self._delay.schedule,
+            timer=self._delay.timer,
             registration=self._cluster.registration,
             followed=lambda: self._cluster.master.address,
             waiting_sends=lambda: ground.intake.waiting,

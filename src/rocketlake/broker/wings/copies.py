@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.dispatch_table import replica_rows
 from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.broker.producer_sequences.unmarked import UnmarkedLog
-from rocketlake.broker.replicas.copied import CopiedTable, DeletedTopics
+from rocketlake.broker.replicas.copied import CopiedTable, DeletedTopics, TimerProgress
 from rocketlake.broker.replicas.copies import TableCopies
 from rocketlake.broker.replicas.master_calls import MasterCalls
 from rocketlake.broker.wings.cluster import Cluster
+from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.wing import SlaveWing, Wing
 from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Copies", "Editions"]
 
@@ -29,13 +30,17 @@ class Editions(Wing):
     """Tells slaves which tables are newer. Stops before the listeners, so that each held question is answered."""
 
     def __init__(
-        self, ground: Ground, cluster: Cluster, replicas: Replicas, delays: DelayProgress, sequences: ProducerSequences
+        self, ground: Ground, cluster: Cluster, replicas: Replicas, delay: Delay, sequences: ProducerSequences
     ) -> None:
         super().__init__("editions", ground.clock)
         editions = ground.editions
         editions.add_settings(topics=ground.topics, groups=ground.groups)
         editions.add_progress(
-            offsets=ground.offsets, delays=delays, sequences=sequences, deletions=ground.store.deletions
+            offsets=ground.offsets,
+            delays=delay.progress,
+            timers=delay.timer,
+            sequences=sequences,
+            deletions=ground.store.deletions,
         )
         ground.topics.on_change.append(lambda _name: editions.changed())
         ground.groups.on_change.append(editions.changed)
@@ -62,7 +67,7 @@ class Copies(SlaveWing):
         self,
         ground: Ground,
         cluster: Cluster,
-        delays: DelayProgress,
+        delay: Delay,
         sequences: ProducerSequences,
         mark: Callable[[], str],
     ) -> None:
@@ -81,11 +86,19 @@ class Copies(SlaveWing):
         )
         progress = (
             CopiedTable("offsets", code.GET_ALL_CONSUMER_OFFSET, ground.offsets, "offsetTable", may_be_empty=True),
-            CopiedTable("delays", code.GET_ALL_DELAY_OFFSET, delays, "offsetTable", may_be_empty=True),
+            CopiedTable("delays", code.GET_ALL_DELAY_OFFSET, delay.progress, "offsetTable", may_be_empty=True),
+            TimerProgress("timers", code.GET_TIMER_CHECK_POINT, delay.timer.follow),
         )
         ours_only = (
             # Without producers, too, it says up to where the log has no mark: a slave need not look there.
-            CopiedTable("sequences", code.GET_PRODUCER_SEQUENCES, sequences, "logOffset", may_be_empty=True),
+            CopiedTable(
+                "sequences",
+                code.GET_PRODUCER_SEQUENCES,
+                sequences,
+                "logOffset",
+                may_be_empty=True,
+                absent=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
+            ),
             DeletedTopics("deletions", code.GET_DELETED_TOPICS, ground.store),
         )
         self.tables_of_master = TableCopies(

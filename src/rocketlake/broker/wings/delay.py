@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
+from rocketlake.broker.delay.timer import Timer
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.wing import MasterWing
-from rocketlake.model.topic import DELAY_TOPIC
+from rocketlake.model.topic import DELAY_TOPIC, TIMER_TOPIC
+from rocketlake.store.timer.timer_store import TimerStore
 
 __all__ = ["Delay"]
 
@@ -31,10 +33,31 @@ class Delay(MasterWing):
         self.schedule = DelaySchedule(
             store, ground.levels, self.progress, clock, ground.readable_queue, ground.stats.count_put
         )
+        rules = ground.timer_rules
+        timers = TimerStore(
+            config.store_folder,
+            ground.seams.files,
+            file_bytes=store.config.timer_log_file_bytes,
+            precision_ms=rules.precision_ms,
+        )
+        self.timer = Timer(
+            store,
+            timers,
+            rules,
+            workers=ground.seams.workers,
+            clock=clock,
+            readable=ground.readable_queue,
+            count_put=ground.stats.count_put,
+        )
+        store.after_cut.append(self.timer.log_was_cut)
         self.tables = (self.progress,)
-        self.arrivals = {DELAY_TOPIC: self.schedule.message_parked}
-        self.adopt(self.schedule)
+        self.arrivals = {DELAY_TOPIC: self.schedule.message_parked, TIMER_TOPIC: self.timer.message_came}
+        self.adopt(self.schedule, *[self.timer] * rules.is_enabled)
 
     def follow(self) -> None:
         """The new master delivers from where the group knows of deliveries."""
         self.progress.go_back()
+        self.timer.give_up()
+
+    def store_stopped(self) -> None:
+        self.timer.store_stopped()

@@ -16,6 +16,7 @@ from rocketlake.base.worker import Worker
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.delay.parking import Parking, TimerRules
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.late_log import LateLog
@@ -90,7 +91,13 @@ class Ground:
         self.editions = Editions(clock, self.turns)
         self.kept = Kept(self.saver, self.editions)
         self.auto_create = AutoCreate(self.topics, self.kept, self.config)
-        self.intake = Intake(self.store, self.levels, self.stats)
+        self.timer_rules = TimerRules(
+            is_enabled=store_config.timer_enabled,
+            precision_ms=store_config.timer_precision_ms,
+            delay_ms_max=store_config.timer_delay_seconds_max * 1000,
+            roll_ms=store_config.timer_roll_slots * store_config.timer_precision_ms,
+        )
+        self.intake = Intake(self.store, Parking(self.levels, self.timer_rules, clock), self.stats)
         self.cold_requests = ColdRequests(self.config, self.store, self.turns)
         self.late_log = LateLog(self.config, self.store, self.turns, clock)
         self.cold_requests.check_late = self.late_log.check

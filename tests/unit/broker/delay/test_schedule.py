@@ -12,7 +12,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
-from rocketlake.broker.delay.parking import park_if_delayed
+from rocketlake.broker.delay.parking import Parking, TimerRules
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.codec import property_text
@@ -59,7 +59,7 @@ class World:
         """`key`: its unique key."""
         properties = {"DELAY": str(level), "TAGS": "A"} | ({"UNIQ_KEY": key} if key else {})
         message = PutMessage(topic, queue_id, body, flag=3, born_ms=born_ms)
-        park_if_delayed(message, properties, LEVELS)
+        Parking(LEVELS, TimerRules(), self.clock).park(message, properties)
         message.properties = property_text.encode(properties)
         assert self.store.put(message).status is PutStatus.OK
 

@@ -11,6 +11,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.delay.parking import Parking, TimerRules
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec.host import encode_host
@@ -31,7 +32,7 @@ class World:
         config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100)
         self.store = MessageStore(Path("/s"), config, files=MemoryFiles(), clock=clock, workers=InlineWorker)
         self.stats = BrokerStats("C", clock)
-        self.intake = Intake(self.store, DelayLevels(), self.stats)
+        self.intake = Intake(self.store, Parking(DelayLevels(), TimerRules(), clock), self.stats)
 
     def read(self, topic: str, queue_id: int = 0) -> list[StoredMessage]:
         return decode_records(b"".join(self.store.get(topic, queue_id, 0, 32, 1 << 20).slices))
