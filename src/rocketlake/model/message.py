@@ -8,7 +8,9 @@ Invariant: properties are text to text; names and values hold neither \\x01 nor 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from rocketlake.base.errors import UsageError
@@ -24,6 +26,9 @@ Properties = dict[str, str]
 NO_HOST: Host = ("0.0.0.0", 0)
 _FIRST = QueueOffset(0)
 _START = PhysicalOffset(0)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_TIME_MS_MAX = 253_402_300_799_999  # the last millisecond of year 9999
 
 
 def _as_bytes(body: object) -> bytes:
@@ -52,10 +57,42 @@ def _as_keys(keys: object) -> str:
         raise UsageError(what, hint='give keys="order-17", or keys=["order-17", "user-4"]') from None
 
 
+def _deliver_ms(moment: object) -> int:
+    """Epoch ms, a part of one rounded up: never early."""
+    if isinstance(moment, datetime):
+        if moment.utcoffset() is None:
+            what = f"deliver_at={moment} has no time zone"
+            raise UsageError(what, hint="give it one: datetime.now(UTC) + timedelta(hours=1)")
+        moment = -((_EPOCH - moment) // _MS)
+    elif not isinstance(moment, int) or isinstance(moment, bool):
+        what = f"deliver_at of a message is a datetime or epoch milliseconds, not {moment!r}"
+        raise UsageError(what, hint="give a datetime with a zone, or int(time.time() * 1000) + 60_000")
+    if not 0 <= moment <= _TIME_MS_MAX:
+        raise UsageError(f"deliver_at={moment} is not a time between 1970 and 9999", hint="give epoch milliseconds")
+    return moment
+
+
+def _delay_ms(delay: object) -> int:
+    """Milliseconds, a part of one rounded up: never early."""
+    if isinstance(delay, timedelta):
+        milliseconds = -(-delay // _MS)
+    elif isinstance(delay, int | float) and not isinstance(delay, bool) and math.isfinite(delay):
+        milliseconds = math.ceil(delay * 1000)
+    else:
+        what = f"delay of a message is seconds or a timedelta, not {delay!r}"
+        raise UsageError(what, hint="give delay=90, or delay=timedelta(minutes=10)")
+    if not 0 <= milliseconds <= _TIME_MS_MAX:
+        raise UsageError(f"delay={delay} is no time to wait", hint="give 0 seconds or more")
+    return milliseconds
+
+
 _OWN = {
     names.TAGS: "give it as tags=",
     names.KEYS: "give them as keys=",
     names.DELAY: "give it as delay_level=",
+    names.TIMER_DELIVER_MS: "give it as deliver_at=",
+    names.TIMER_DELAY_MS: "give it as delay=",
+    names.TIMER_DELAY_SEC: "give it as delay=",
     names.WAIT: "set wait_store_ok of the message",
     names.UNIQUE_KEY: "set unique_key of the message",
 }
@@ -93,9 +130,14 @@ class Message:
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         delay_level: int = 0,
+        deliver_at: datetime | int | None = None,
+        delay: float | timedelta | None = None,
         sharding_key: str | None = None,
     ) -> None:
         """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now.
+
+        `deliver_at`: deliver it not before this time (a datetime with a zone, or epoch ms). `delay`: not before so many
+        seconds after the broker has it. One of these three at most.
 
         UsageError for a value of another kind, and for a property whose name is RocketMQ's.
         """
@@ -108,6 +150,13 @@ class Message:
             own[names.KEYS] = _as_keys(keys)
         if delay_level:
             own[names.DELAY] = str(delay_level)
+        if deliver_at is not None:
+            own[names.TIMER_DELIVER_MS] = str(_deliver_ms(deliver_at))
+        if delay is not None:
+            own[names.TIMER_DELAY_MS] = str(_delay_ms(delay))
+        if bool(delay_level) + (deliver_at is not None) + (delay is not None) > 1:
+            what = "a message is delayed by one of delay_level, deliver_at and delay"
+            raise UsageError(what, hint="leave the others away")
         if sharding_key is not None:
             own[names.SHARDING_KEY] = _as_text("sharding_key", sharding_key)
         self.lazy_properties: Properties | Callable[[], Properties] = own
@@ -164,6 +213,11 @@ class Message:
     @delay_level.setter
     def delay_level(self, level: int) -> None:
         self._set(names.DELAY, str(level) if level else None)
+
+    @property
+    def is_delayed(self) -> bool:
+        """True if it asks to be delivered later: by a level, a time or a delay."""
+        return self.delay_level > 0 or not names.TIMERS.isdisjoint(self.properties)
 
     @property
     def wait_store_ok(self) -> bool:

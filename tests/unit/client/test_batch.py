@@ -39,6 +39,8 @@ def test_an_empty_batch_is_refused() -> None:
         (Message.with_properties("T", b"x", {"WAIT": "false"}), "WAIT"),
         (Message("T", b"x", delay_level=3), "delayed"),
         (Message.with_properties("T", b"x", {"TIMER_DELAY_SEC": "3"}), "delayed"),
+        (Message("T", b"x", delay=3), "delayed"),
+        (Message("T", b"x", deliver_at=3), "delayed"),
     ],
 )
 def test_a_message_that_does_not_fit_is_named(odd: Message, reason: str) -> None:

@@ -181,9 +181,10 @@ async def test_an_end_that_cannot_be_sent_is_no_error(stage: Stage) -> None:
     assert result.end is COMMIT
 
 
-async def test_a_delayed_message_is_refused(stage: Stage) -> None:
+@pytest.mark.parametrize("when", [{"delay_level": 2}, {"delay": 2}, {"deliver_at": 2}])
+async def test_a_delayed_message_is_refused(stage: Stage, when: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="cannot be delayed"):
-        await stage.producer.send_in_transaction(Message("T", b"x", delay_level=2), lambda _: COMMIT)
+        await stage.producer.send_in_transaction(Message("T", b"x", **when), lambda _: COMMIT)  # type: ignore[arg-type]
 
 
 async def test_the_check_function_answers_the_broker_before_any_message_was_sent(stage: Stage) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
 from rocketlake.base.errors import UsageError
@@ -50,6 +52,57 @@ def test_a_body_becomes_bytes(body):
 
 def test_a_delay_that_is_no_number_is_none():
     assert Message.with_properties("T", b"", {"DELAY": "soon"}).delay_level == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "properties"),
+    [
+        ({"deliver_at": 1_735_689_600_123}, {"TIMER_DELIVER_MS": "1735689600123"}),
+        ({"deliver_at": datetime(2025, 1, 1, 0, 0, 0, 122_001, tzinfo=UTC)}, {"TIMER_DELIVER_MS": "1735689600123"}),
+        (
+            {"deliver_at": datetime(2025, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))},
+            {"TIMER_DELIVER_MS": "1735689600000"},
+        ),
+        ({"delay": 90}, {"TIMER_DELAY_MS": "90000"}),
+        ({"delay": 0.0001}, {"TIMER_DELAY_MS": "1"}),
+        ({"delay": timedelta(minutes=10, microseconds=1)}, {"TIMER_DELAY_MS": "600001"}),
+        ({"delay": 0, "delay_level": 0}, {"TIMER_DELAY_MS": "0"}),
+    ],
+)
+def test_a_time_of_delivery_is_a_property_and_never_earlier(asked, properties):
+    message = Message("T", b"x", **asked)
+    assert message.properties == properties
+    assert message.is_delayed
+    assert Message.with_properties("T", b"x", message.properties).properties == properties
+
+
+def test_a_level_is_a_delay_and_nothing_is_none():
+    assert Message("T", delay_level=1).is_delayed
+    assert not Message("T").is_delayed
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"deliver_at": datetime(2025, 1, 1)}, "no time zone"),
+        ({"deliver_at": -1}, "not a time between"),
+        ({"deliver_at": 1735689600.5}, "datetime or epoch milliseconds"),
+        ({"deliver_at": "2025-01-01T00:00:00Z"}, "datetime or epoch milliseconds"),
+        ({"deliver_at": True}, "datetime or epoch milliseconds"),
+        ({"delay": -0.5}, "no time to wait"),
+        ({"delay": timedelta(seconds=-1)}, "no time to wait"),
+        ({"delay": 1e300}, "no time to wait"),
+        ({"delay": float("nan")}, "seconds or a timedelta"),
+        ({"delay": "10m"}, "seconds or a timedelta"),
+        ({"delay": 1, "deliver_at": 1}, "one of delay_level, deliver_at and delay"),
+        ({"delay": 0, "delay_level": 1}, "one of delay_level, deliver_at and delay"),
+        ({"deliver_at": 1, "delay_level": 1}, "one of delay_level, deliver_at and delay"),
+        ({"properties": {"TIMER_DELAY_SEC": "1"}}, "used by RocketMQ.*give it as delay="),
+    ],
+)
+def test_a_time_of_delivery_that_is_none_is_refused(asked, reason):
+    with pytest.raises(UsageError, match=f"(?s){reason}"):
+        Message("T", b"x", **asked)
 
 
 @pytest.mark.parametrize("name", ["KEYS", "UNIQ_KEY", "TRAN_MSG", "POP_CK", "__CRC32#"])

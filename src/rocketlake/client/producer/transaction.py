@@ -132,8 +132,9 @@ class TransactionProducer(Producer):
         """
         check_function("local", local, takes="(message)")
         half = as_now(message)
-        if half.delay_level > 0:
-            raise UsageError("a message of a transaction cannot be delayed", hint="leave delay_level away")
+        if half.is_delayed:
+            hint = "leave delay_level, deliver_at and delay away"
+            raise UsageError("a message of a transaction cannot be delayed", hint=hint)
         half.properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
         return self._in_transaction(half, local, partial(self._send, half, timeout_ms, queue, selector, key))
 
