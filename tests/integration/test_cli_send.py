@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake import PullConsumer
+from rocketlake.base.errors import UsageError
 from rocketlake.cli.tree import app
 from rocketlake.client.errors import NotSafe
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.moment import moment_text
 from rocketlake.store.durability import Demands, Stage
 from rocketlake.testing.cluster import EmbeddedCluster
 
@@ -134,6 +137,36 @@ def test_delayed_lines_are_sent_one_by_one(cluster: EmbeddedCluster) -> None:
     output, _ = send(cluster, "late", "-", "--delay-level", "1").communicate(b"1\n2\n", timeout=60)
     assert output == b"2 messages stored in late\n"
     assert sorted(message.body for message in everything(cluster, "late", 2)) == [b"1", b"2"]
+
+
+def test_lines_for_a_time_are_sent_one_by_one_and_never_come_early(cluster: EmbeddedCluster) -> None:
+    asked_ms = int(time.time() * 1000)
+    at = moment_text(asked_ms + 2000)
+    outputs = [
+        send(cluster, "anytime", "-", *when).communicate(lines, timeout=60)
+        for when, lines in ((("--deliver-at", at), b"1\n2\n"), (("--delay", "1s"), b"3\n4\n"))
+    ]
+    assert outputs == [(b"2 messages stored in anytime\n", b"")] * 2
+    messages = everything(cluster, "anytime", 4)
+    assert sorted(message.body for message in messages) == [b"1", b"2", b"3", b"4"]
+    early = {b"1": 2000, b"2": 2000, b"3": 1000, b"4": 1000}
+    assert all(message.store_ms >= asked_ms + early[message.body] for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--delay", "1h", "--delay-level", "1"), "delayed by one option"),
+        (("--delay", "1h", "--deliver-at", "2030-01-01"), "delayed by one option"),
+        (("--delay", "soon"), "'--delay' holds length of time 'soon'"),
+        (("--deliver-at", "10m"), "'--deliver-at' holds time '10m'"),
+        (("-p", "TIMER_DELAY_MS=5"), "RocketMQ's own"),
+    ],
+)
+def test_a_time_of_delivery_that_is_none_is_refused(words: tuple[str, ...], reason: str) -> None:
+    refused = CliRunner().invoke(app, ("send", "anytime", "x", *words))
+    assert isinstance(refused.exception, UsageError)
+    assert reason in str(refused.exception)
 
 
 def test_a_line_that_is_refused_says_how_many_were_stored(cluster: EmbeddedCluster) -> None:

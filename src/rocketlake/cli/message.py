@@ -13,7 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,15 +51,24 @@ def send(
     delay_level: Annotated[
         int, typer.Option("--delay-level", min=0, max=18, help="1 = 1 s ... 18 = 2 h; 0: no delay.")
     ] = 0,
+    deliver_at: Annotated[
+        str | None,
+        typer.Option("--deliver-at", metavar="TIME", help="Deliver it not before this time.", show_default=False),
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option("--delay", metavar="LENGTH", help="Deliver it after so long: 90s, 10m, 1h.", show_default=False),
+    ] = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Send a message, or one per line of standard input (bytes, as they are)."""
     from rocketlake import Message
 
     extra = dict(_property(text) for text in properties or ())
+    later = _later(delay_level, deliver_at, delay)
 
     def message(data: bytes) -> Message:
-        return Message(topic, data, tags=tag, keys=keys, properties=extra, delay_level=delay_level)
+        return Message(topic, data, tags=tag, keys=keys, properties=extra, **later)
 
     if body != "-":
         run(_send_one(namesrv, message(body.encode())))
@@ -67,17 +76,33 @@ def send(
         raise typer.Exit(_ENDED_BY_CTRL_C)
 
 
+def _later(level: int, deliver_at: str | None, delay: str | None) -> dict[str, Any]:
+    """The words of Message that say when."""
+    from rocketlake.base.errors import UsageError
+    from rocketlake.model.moment import parse_length, parse_time
+
+    if bool(level) + (deliver_at is not None) + (delay is not None) > 1:
+        raise UsageError("a message is delayed by one option", hint="give --delay-level, --deliver-at or --delay")
+    if deliver_at is not None:
+        return {"deliver_at": parse_time("--deliver-at", deliver_at)}
+    if delay is not None:
+        return {"delay": parse_length("--delay", delay) / 1000}
+    return {"delay_level": level}
+
+
 def _property(text: str) -> tuple[str, str]:
     from rocketlake.base.errors import UsageError
-    from rocketlake.model.property_names import DELAY, KEYS, RESERVED, TAGS
+    from rocketlake.model.property_names import DELAY, KEYS, RESERVED, TAGS, TIMER_DELIVER_MS, TIMERS
 
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise UsageError(f"--property {text!r} is not name=value", hint="write --property colour=red")
     if name in RESERVED:
-        own = {TAGS: "--tag", KEYS: "--key", DELAY: "--delay-level"}.get(name)
+        own = dict.fromkeys(TIMERS, "--delay") | {TAGS: "--tag", KEYS: "--key", DELAY: "--delay-level"}
+        own[TIMER_DELIVER_MS] = "--deliver-at"
         raise UsageError(
-            f"--property {name} is a name of RocketMQ's own", hint=f"use {own}" if own else "take another name"
+            f"--property {name} is a name of RocketMQ's own",
+            hint=f"use {own[name]}" if name in own else "take another name",
         )
     return name, value
 

@@ -45,7 +45,7 @@ class Sending:
         """Send the lines in order: in few requests, or one by one where a batch is not allowed."""
         from rocketlake.client.errors import BatchFailed
 
-        if len(messages) == 1 or messages[0].delay_level:
+        if len(messages) == 1 or messages[0].is_delayed:
             for message in messages:
                 self.on_way = 1
                 self._count(message.topic, [await self._producer.send(message)])

@@ -14,7 +14,7 @@ from typing import Any
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["AGO", "HINT", "is_ago", "moment_text", "parse_time"]
+__all__ = ["AGO", "HINT", "is_ago", "moment_text", "parse_length", "parse_time"]
 
 HINT = "epoch milliseconds like 1735689600000, or ISO-8601 like 2025-01-01T00:00:00Z (without a zone it is UTC)"
 AGO = "10m or -10m for ten minutes ago (s, m, h or d)"
@@ -31,12 +31,23 @@ def parse_time(option: str, value: Any, *, now_ms: int | None = None) -> int:
     """
     milliseconds = _milliseconds(value)
     if milliseconds is None and now_ms is not None and is_ago(value):
-        number, unit = value.strip(" -")[:-1], value.strip()[-1]
-        milliseconds = now_ms - int(number) * _UNIT_MS[unit]
+        milliseconds = now_ms - _length_ms(value)
     if milliseconds is None or not 0 <= milliseconds <= _MS_MAX:
         hint = HINT if now_ms is None else f"{HINT}, or {AGO}"
         raise UsageError(f"option '{option}' holds time {value!r}", hint=hint)
     return milliseconds
+
+
+def parse_length(option: str, value: str) -> int:
+    """Milliseconds of a length of time like `10m`. UsageError names the option, the value and the forms."""
+    if not is_ago(value) or "-" in value:
+        raise UsageError(f"option '{option}' holds length of time {value!r}", hint="write 90s, 10m, 1h or 2d")
+    return _length_ms(value)
+
+
+def _length_ms(text: str) -> int:
+    number, unit = text.strip(" -")[:-1], text.strip()[-1]
+    return int(number) * _UNIT_MS[unit]
 
 
 def is_ago(text: Any) -> bool:

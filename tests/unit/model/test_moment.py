@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.model.moment import moment_text, parse_time
+from rocketlake.model.moment import moment_text, parse_length, parse_time
 
 NOW_MS = 1_735_689_600_000
 
@@ -76,3 +76,14 @@ def test_what_is_written_is_read_as_the_same_time_in_every_zone(new_york: None, 
 def test_a_time_is_written_with_its_zone_and_read_as_utc_without(new_york: None) -> None:
     assert moment_text(NOW_MS + 187) == "2024-12-31 19:00:00.187-05:00"
     assert parse_time("--to", "2025-01-01 00:00:00.187") == NOW_MS + 187
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("90s", 90_000), ("10m", 600_000), (" 1h", 3_600_000), ("0s", 0)])
+def test_a_length_of_time_is_read(text: str, milliseconds: int) -> None:
+    assert parse_length("--delay", text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "-10m", "1w", "1.5h", "soon"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--delay"):
+        parse_length("--delay", text)
