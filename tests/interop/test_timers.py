@@ -1,0 +1,139 @@
+"""Messages for a time between both worlds: never early, each once; stores change hands while messages wait."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from interop.apache import ApacheCluster, apache_cluster, run_driver
+from rocketlake import Message, Producer, PullConsumer
+from rocketlake.model.message import StoredMessage
+from tests.crash.broker_process import BrokerProcess
+from tests.interop.releases import jars_of
+
+pytestmark = pytest.mark.interop
+
+COUNT = 30
+SIZES: dict[str, object] = {
+    "mappedFileSizeCommitLog": 1 << 20,
+    "mappedFileSizeConsumeQueue": 20_000,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000,
+    "brokerName": "moved",
+    "brokerIP1": "127.0.0.1",
+}
+TOPIC = "Later"
+SOON, WAITING = range(20), range(20, 50)
+WAIT_MS = 25_000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def create_topic(namesrv: str, topic: str) -> None:
+    """It is there before the first message: consumers find its route at once."""
+    command = [sys.executable, "-m", "rocketlake", "topic", "create", topic, "-n", namesrv]
+    subprocess.run(command, check=True, timeout=60, capture_output=True)
+
+
+async def send(namesrv: str, numbers: Sequence[int], first_ms: int, step_ms: int) -> None:
+    """Bodies are "number due", as those of the Java driver; by turns for a time and after a delay."""
+    async with Producer("later", namesrv=namesrv) as producer:
+        for place, number in enumerate(numbers):
+            delay_ms = first_ms + place * step_ms
+            due = now_ms() + delay_ms
+            body = b"%d %d" % (number, due)
+            later = Message(TOPIC, body, delay=delay_ms / 1000) if number % 2 else Message(TOPIC, body, deliver_at=due)
+            await producer.send(later)
+
+
+async def delivered(namesrv: str, count: int) -> list[StoredMessage]:
+    """All that was ever stored in the topic, when there are so many or more."""
+    async with PullConsumer("reader", namesrv=namesrv, auto_commit=False) as consumer:
+        consumer.assign(await consumer.fetch_queues(TOPIC))
+        await consumer.seek_to_begin()
+        found: list[StoredMessage] = []
+        while len(found) < count:
+            found += await consumer.poll(timeout_ms=500, max_messages=100)
+        while more := await consumer.poll(timeout_ms=2000, max_messages=100):
+            found += more
+        return found
+
+
+def judge(messages: list[StoredMessage], numbers: Sequence[int]) -> None:
+    """Each of these once, none stored before its time."""
+    words = [tuple(map(int, message.body.split())) for message in messages]
+    assert sorted(number for number, _due in words) == list(numbers)
+    early = [number for (number, due), message in zip(words, messages, strict=True) if message.store_ms < due]
+    assert early == []
+
+
+@pytest.mark.parametrize("peer", ["server550", "client49"])
+def test_java_sends_for_a_time_to_our_broker(our_namesrv: str, peer: str) -> None:
+    topic = f"Later_{peer}"
+    create_topic(our_namesrv, topic)
+    with ThreadPoolExecutor(1) as pool:
+        came = pool.submit(run_driver, "Later", "consume", our_namesrv, topic, "later", COUNT, 90, peer=peer)
+        assert run_driver("Later", "send", our_namesrv, topic, COUNT, 3000, 130, peer=peer) == {"sent": COUNT}
+        result = came.result()
+    print(peer, result)
+    assert (result["distinct"], result["duplicates"], result["early"]) == (COUNT, 0, 0)
+
+
+async def test_our_client_sends_for_a_time_to_apache(apache_jars: None, tmp_path: Path) -> None:
+    jars_of("server550")
+    with apache_cluster(tmp_path, settings=SIZES, peer="server550") as cluster:
+        create_topic(cluster.namesrv, TOPIC)
+        await send(cluster.namesrv, range(COUNT), 2000, 130)
+        judge(await delivered(cluster.namesrv, COUNT), range(COUNT))
+
+
+async def load(namesrv: str) -> None:
+    """Some that come before this returns, some that wait on."""
+    create_topic(namesrv, TOPIC)
+    await send(namesrv, WAITING, WAIT_MS, 100)
+    await send(namesrv, SOON, 500, 50)
+    judge(await delivered(namesrv, len(SOON)), SOON)
+
+
+def ours_on(cluster: ApacheCluster, root: Path) -> BrokerProcess:
+    return BrokerProcess(root / "ours", **SIZES, namesrvAddr=cluster.namesrv, storePathRootDir=cluster.store)
+
+
+@pytest.mark.parametrize("peer", ["server550", "server"])
+async def test_what_waits_at_apache_is_delivered_by_us(apache_jars: None, tmp_path: Path, peer: str) -> None:
+    jars_of(peer)
+    with apache_cluster(tmp_path, settings=SIZES, peer=peer) as cluster:
+        await load(cluster.namesrv)
+        cluster.stop_broker()
+        ours = ours_on(cluster, tmp_path)
+        ours.start()
+        try:
+            judge(await delivered(cluster.namesrv, len(SOON) + len(WAITING)), range(50))
+        finally:
+            assert ours.stop() == 0
+
+
+@pytest.mark.parametrize("peer", ["server550", "server"])
+async def test_what_waits_at_ours_is_delivered_by_apache(apache_jars: None, tmp_path: Path, peer: str) -> None:
+    jars_of(peer)
+    cluster = ApacheCluster(tmp_path, settings=SIZES, peer=peer)
+    try:
+        cluster.start_namesrv()
+        ours = ours_on(cluster, tmp_path)
+        ours.start()
+        try:
+            await load(cluster.namesrv)
+        finally:
+            assert ours.stop() == 0
+        cluster.start_broker()
+        judge(await delivered(cluster.namesrv, len(SOON) + len(WAITING)), range(50))
+    finally:
+        cluster.stop()
