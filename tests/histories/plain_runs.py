@@ -14,9 +14,11 @@ from typing import Any
 from rocketlake.codec.host import encode_host
 
 try:
-    from rocketlake.broker.hot import plain_send
+    from rocketlake.broker.hot import plain_run as kernel
+    from rocketlake.broker.hot.plain_send import PlainSendCutter
+    from rocketlake.broker.hot.plain_topics import PlainTopic, PlainTopics
 except ImportError:  # ROCKETLAKE_PURE=1
-    plain_send = None  # type: ignore[assignment]
+    kernel = None  # type: ignore[assignment]
 
 HOST = encode_host("127.0.0.1", 1)
 
@@ -39,14 +41,13 @@ class PlainRun:
 
 def plain_run(wanted: Sequence[tuple[tuple[str, int], bytes]]) -> PlainRun | None:
     """A run of sends, each ((topic, queue id), body); None without kernels."""
-    if plain_send is None:
+    if kernel is None:
         return None
-    parts = plain_send.AnswerParts((b"",) * 6, (b"\0" * 5, b"\0" * 8, b""), b"0" * 16)
-    cutter = plain_send.PlainSendCutter(
-        lambda name: plain_send.PlainTopic(name, 4, False), parts, HOST, b"", 1 << 20, 1 << 20, 1 << 16
-    )
+    parts = kernel.AnswerParts((b"",) * 6, (b"\0" * 5, b"\0" * 8, b""), b"0" * 16)
+    topics = PlainTopics(lambda name: PlainTopic(name, 4, 4, False))
+    cutter = PlainSendCutter(topics, None, parts, HOST, b"", True, (1 << 20, 1 << 20, 1 << 16))
     chunk = b"".join(_frame(number, *each) for number, each in enumerate(wanted))
-    sends = cutter.cut(chunk, 0, HOST)
+    sends = cutter.cut(chunk, 0, HOST, None)
     assert sends is not None and sends.count == len(wanted), "all of these sends are plain"
     return PlainRun(sends.run, sends)
 

@@ -118,7 +118,10 @@ class World:
         self.push.subscribe("T")
         self.pull.subscribe("T")
         for client in self.clients[3:]:
-            await client.start()
+            starting = asyncio.ensure_future(client.start())
+            while not starting.done():  # a consumer waits for its first positions
+                await self.clock.run_for(100)
+            await starting
         await self.clock.run_for(20_000)
 
     async def stop(self) -> None:
