@@ -110,7 +110,7 @@ class Timer(Service):
         await self._forget_lost()
         checkpoint = self._timers.checkpoint
         oldest = self._clock.now_ms() - self._timers.horizon_ms
-        first = self._timers.first_waiting(oldest)
+        first = await run_on(self._worker, partial(self._timers.first_waiting, oldest))
         read_ms = checkpoint.read_ms if first is None else min(first, checkpoint.read_ms)
         self._read_ms = self._tick(max(read_ms, oldest))
         self._safe_read_ms = self._read_ms

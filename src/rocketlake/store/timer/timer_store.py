@@ -70,6 +70,7 @@ class TimerStore:
         self.checkpoint = load_checkpoint(self._path, self._disk)
         if self.told is not None:
             self.checkpoint = self.checkpoint.with_master(self.told)
+            self.told = None
         self.queue_offset = self.checkpoint.queue_offset
         if self._disk.exists(self._wheel_path) or self._disk.list_dir(self._log_path):
             self._recover()
