@@ -4,11 +4,12 @@ Owns        the steps, the model: which messages were acknowledged, for which ti
 Must not know   pytest.
 
 Rules: no message is delivered before its time, by the wall clock. Each message that a crash did not take with the end
-of the log is delivered, and once. What was taken back is not delivered.
+of the log is delivered, and once; behind a power cut perhaps twice. What was taken back is not delivered.
 """
 
 from __future__ import annotations
 
+import gc
 import random
 from pathlib import Path
 
@@ -89,6 +90,7 @@ class TimerHistory:
         self.ends: dict[str, int] = {}
         self.taken_back: set[str] = set()
         self.count = 0
+        self.power_cuts = 0
 
     async def run(self) -> None:
         await self.broker.start()
@@ -141,6 +143,7 @@ class TimerHistory:
         await self._die(self.broker.disk.killed())
 
     async def cut_power(self) -> None:
+        self.power_cuts += 1
         kept_end = self.broker.store.flushed_offset
         luck = self.random if self.random.random() < 0.7 else None
         disk = self.broker.disk.power_cut(luck)
@@ -169,6 +172,7 @@ class TimerHistory:
         await self.clock.run_for(self.random.choice((0, 0, 3000)))
         self.broker = Broker(disk, self.clock)
         await self.broker.start()
+        gc.collect()  # the disks of before are 80 MB each, and lie in cycles
 
     def check_early(self) -> None:
         for message in self.broker.delivered():
@@ -179,5 +183,6 @@ class TimerHistory:
         delivered = [message.body.decode() for message in self.broker.delivered()]
         assert not [name for name in delivered if name.startswith("recall")]
         counts = {name: delivered.count(name) for name in self.due if name not in self.taken_back}
-        wrong = {name: count for name, count in counts.items() if count != 1}
+        most = 1 if not self.power_cuts else 1 + self.power_cuts
+        wrong = {name: count for name, count in counts.items() if not 1 <= count <= most}
         assert not wrong, f"delivered so often: {wrong}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from interop.apache import ApacheCluster, apache_cluster, run_driver
-from rocketlake import Message, Producer, PullConsumer
+from rocketlake import Message, NoRoute, Producer, PullConsumer
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
 from tests.crash.broker_process import BrokerProcess
 from tests.interop.releases import jars_of
 
@@ -54,10 +56,20 @@ async def send(namesrv: str, numbers: Sequence[int], first_ms: int, step_ms: int
             await producer.send(later)
 
 
+async def known_queues(consumer: PullConsumer) -> list[MessageQueue]:
+    """Those of the topic, as soon as the broker has told the name server of it."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await consumer.fetch_queues(TOPIC)
+            except NoRoute:
+                await asyncio.sleep(0.1)
+
+
 async def delivered(namesrv: str, count: int) -> list[StoredMessage]:
     """All that was ever stored in the topic, when there are so many or more."""
     async with PullConsumer("reader", namesrv=namesrv, auto_commit=False) as consumer:
-        consumer.assign(await consumer.fetch_queues(TOPIC))
+        consumer.assign(await known_queues(consumer))
         await consumer.seek_to_begin()
         found: list[StoredMessage] = []
         while len(found) < count:
