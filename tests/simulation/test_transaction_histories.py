@@ -24,7 +24,7 @@ def test_each_half_message_ends_once(first: int) -> None:
     assert not figures.broken, "\n\n".join(figures.broken)
     assert figures.delivered > _CHUNK, "nothing was committed, so nothing was tested"
     assert figures.questions > _CHUNK
-    assert figures.crashes > _CHUNK
+    assert figures.crashes > _CHUNK // 2
 
 
 @pytest.mark.long
