@@ -39,8 +39,7 @@ async def test_the_largest_unfinished_frame_is_closed_when_all_together_are_too_
             await until(lambda before=before, size=size: budget.total >= before + size * KIB)
         assert len(server.links) == 4
         links[3][1].write(FRAME[: 300 * KIB])
-        await until(lambda: len(server.links) == 3)
-        assert budget.total == 1300 * KIB
+        await until(lambda: len(server.links) == 3 and budget.total == 1300 * KIB)  # the rest may come in parts
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await links[1][0].readexactly(1)
         (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
