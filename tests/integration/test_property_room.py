@@ -52,9 +52,9 @@ def filled(topic: str, body: bytes, bytes_: int) -> Message:
     return Message(topic, body, properties={"big": "x" * bytes_})
 
 
-@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize(("orderly", "raises"), [(False, False), (True, False), (False, True), (True, True)])
 async def test_a_message_without_room_for_the_marks_of_a_retry_becomes_a_dead_letter(
-    cluster: Standalone, orderly: bool
+    cluster: Standalone, orderly: bool, raises: bool
 ) -> None:
     namesrv = cluster.namesrv_address
     seen: list[bytes] = []
@@ -64,6 +64,8 @@ async def test_a_message_without_room_for_the_marks_of_a_retry_becomes_a_dead_le
         seen.append(messages[0].body)
         if messages[0].body == b"good":
             passed.set()
+        if raises and messages[0].body == b"poison":
+            raise ValueError("a last error, for which there is no room either")
         return ConsumeResult.LATER if messages[0].body == b"poison" else ConsumeResult.SUCCESS
 
     async with Producer("senders", namesrv=namesrv) as producer:

@@ -23,7 +23,7 @@ from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
-from rocketlake.model.group import GroupConfig
+from rocketlake.model.group import CustomizedRetry, GroupConfig, RetryPolicy
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_id import offset_message_id, parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
@@ -126,8 +126,11 @@ class BrokerWorld:
         return _failure(await self._ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, header)))
 
     async def group(self, name: str, **members: str) -> list[str]:
-        """Make a group; members are attributes of GroupConfig."""
+        """Make a group; members are attributes of GroupConfig, `pauses` (ms) its retry policy."""
         config = GroupConfig(name)
+        if "pauses" in members:
+            pauses = tuple(map(int, members.pop("pauses").split(",")))
+            config.retry_policy = RetryPolicy(customized=CustomizedRetry(pauses))
         for member, text in members.items():
             setattr(config, member, text == "yes" if text in ("yes", "no") else int(text))
         self._broker.groups.put(config)
@@ -251,9 +254,10 @@ class BrokerWorld:
         header = ResumeCheckHeader(msg_id=offset_message_id(_HOST, 10911, self._offsets[name]))
         return _failure(await self._ask(Command.request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header))) or ["resumed"]
 
-    async def send_back(self, name: str, group: str, level: str = "0", limit: str = "") -> list[str]:
+    async def send_back(self, name: str, group: str, level: str = "0", limit: str = "", error: str = "") -> list[str]:
         """A consumer could not handle the message that was sent, or pulled, under this name."""
         header = SendBackHeader(offset=self._offsets[name], group=group, delay_level=int(level))
+        header.last_error = error or None
         header.max_reconsume_times = int(limit) if limit else None
         answer = await self._ask(Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header))
         return _failure(answer) or ["taken back"]
@@ -484,6 +488,8 @@ def _describe_message(message: StoredMessage) -> str:
         text += f"/try{message.reconsume_times}"
     if message.retry_topic:
         text += f"/from-{message.retry_topic}"
+    if names.LAST_ERROR in message.properties:
+        text += f"/{message.properties[names.LAST_ERROR]}"
     return text
 
 

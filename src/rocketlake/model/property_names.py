@@ -91,6 +91,7 @@ ARRIVE_TIME = "ARRIVE_TIME"
 
 # RocketLake's own.
 PRODUCER_SEQUENCE = "__RL_SEQ"  # which messages of which producer a batch holds, so that a replay can be told
+LAST_ERROR = "LAST_ERROR"  # of a message that comes again or is a dead letter: how its consumer failed last
 ALL_ENDS = "__RL_ENDS"  # of an op message: it and those before it name all transactions that ended before it
 
 # Pop.

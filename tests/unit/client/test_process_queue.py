@@ -148,7 +148,7 @@ def test_a_message_that_comes_again_has_the_body_that_was_pulled() -> None:
     held.add([mine, finished])
     held.finish([finished])
     mine.body = finished.body = b"decrypted"
-    held.restore([mine, finished])
+    held.restore([mine, finished], None)
     assert mine.body == b"xxx"
     assert finished.body == b"decrypted", "it is no longer in hand"
 

@@ -24,6 +24,7 @@ HALF_ROOM_BYTES = len(
 )
 """What the copies of a half message add at most, while its producer is asked about it."""
 _QUEUE_ID_DIGITS = 10
+_TIME_DIGITS = 13
 _LEAST_WANTED = (
     names.MAX_RECONSUME_TIMES,
     names.RECONSUME_TIME,
@@ -34,6 +35,7 @@ _LEAST_WANTED = (
     names.TRACE_SWITCH,
     names.MESSAGE_REGION,
     names.CLUSTER,
+    names.LAST_ERROR,
     names.ORIGIN_MESSAGE_ID,
     names.RETRY_TOPIC,
 )
@@ -43,6 +45,8 @@ _LEAST_WANTED = (
 def has_retry_room(properties: dict[str, str], retry_topic: str) -> bool:
     """True if a message with these properties can wait in the delay topic for another try."""
     waiting = properties | {names.REAL_TOPIC: retry_topic, names.REAL_QUEUE_ID: "9" * _QUEUE_ID_DIGITS}
+    if names.TIMER_DELAY_MS in properties:
+        waiting[names.TIMER_OUT_MS] = "9" * _TIME_DIGITS
     return len(property_text.encode_again(waiting)) <= PROPERTIES_BYTES_MAX
 
 

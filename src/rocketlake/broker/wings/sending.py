@@ -65,6 +65,7 @@ class Sending(MasterWing):
             auto_create=ground.auto_create,
             rights=rights,
             stats=ground.stats,
+            timer_rules=ground.timer_rules,
             store_address=ground.role.address,
         )
         reply = SendReply(

@@ -241,5 +241,6 @@ async def send_back(
         origin_topic=message.topic,
         max_reconsume_times=reconsume_limit,
         target_broker=message.broker_name,
+        last_error=message.properties.get(names.LAST_ERROR),
     )
     await ask(net, address, Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header), timeout_ms)

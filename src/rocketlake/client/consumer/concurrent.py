@@ -125,7 +125,7 @@ class ConcurrentRunner:
         if self._send_back is None:
             log.warning("broadcasting group %s drops %d failed message(s) of %s", self._group, len(failed), held.queue)
             return []
-        held.restore(failed)
+        held.restore(failed, answer.error)
         level = self._config.retry_delay_level if answer.delay_level is None else answer.delay_level
         unsettled = []
         for message in failed:
@@ -155,6 +155,7 @@ class ConcurrentRunner:
             for message in held.expired(before, EXPIRED_AT_ONCE):
                 log.warning("listener runs longer than %s s on %s: message sent back", timeout, message.message_id)
                 pulled = copy(message)  # the listener works on the message still
-                held.restore([pulled])
+                pulled.properties = dict(message.properties)
+                held.restore([pulled], f"the listener ran longer than {timeout:g} s")
                 if not held.dropped and await is_safe(send_back(pulled, EXPIRED_DELAY_LEVEL), message):
                     self._finish(held, [message])

@@ -96,7 +96,7 @@ class Consumer:
             await self._end(ConsumeResult.SUCCESS)
         else:
             # An exception of the user's block means a retry; a cancellation says nothing about the message.
-            await self._end(ConsumeResult.LATER if isinstance(error, Exception) else None)
+            await self._end(ConsumeResult.failed(error) if isinstance(error, Exception) else None)
 
     async def _end(self, last: ConsumeResult | None) -> None:
         self._is_closing = True
@@ -148,15 +148,18 @@ class Consumer:
         message, self._current = handed
         return message
 
-    def later(self, *, delay_level: int | None = None, suspend_ms: int | None = None) -> None:
-        """The message in your hands is not consumed: it comes again (`delay_level` 1..18, -1: to the dead letters)."""
+    def later(self, *, delay_level: int | None = None, suspend_ms: int | None = None, error: str | None = None) -> None:
+        """The message in your hands is not consumed: it comes again (`delay_level` 1..18, -1: to the dead letters).
+
+        `error` says why, as property LAST_ERROR of the message that comes.
+        """
         if self._current is None:
             raise UsageError(
                 "there is no message in hand",
                 where=f"Consumer of group {self.group!r}",
                 hint="call later() after receive(), before the next one",
             )
-        self._settle(ConsumeResult.later(delay_level=delay_level, suspend_ms=suspend_ms))
+        self._settle(ConsumeResult.later(delay_level=delay_level, suspend_ms=suspend_ms, error=error))
 
     @property
     def assignment(self) -> list[MessageQueue]:

@@ -18,6 +18,7 @@ from rocketlake.client.calls.answer import DEAD_LETTER_WAITS
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.hooks import DamageEvent, Hooks, run_hooks
+from rocketlake.model.error_text import error_property
 from rocketlake.model.message import StoredMessage
 
 __all__ = ["DAMAGE", "Damage"]
@@ -25,7 +26,6 @@ __all__ = ["DAMAGE", "Damage"]
 log = get_logger(__name__)
 DAMAGE = "DAMAGE"
 """The property of a dead letter that says why its body is not what was sent."""
-_REASON_CHARS_MAX = 500
 
 
 class Damage:
@@ -80,6 +80,5 @@ def _place(record: DamagedRecord) -> str:
 
 
 def _letter(message: StoredMessage, reason: str) -> StoredMessage:
-    # A property cannot hold line ends or the separators of properties.
-    message.properties[DAMAGE] = "".join(c if c.isprintable() else " " for c in reason)[:_REASON_CHARS_MAX]
+    message.properties[DAMAGE] = error_property(reason)
     return message

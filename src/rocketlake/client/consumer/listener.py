@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rocketlake.client.user_functions import FunctionCall
+from rocketlake.model.error_text import error_property, error_text
 from rocketlake.model.message import StoredMessage
 
 
@@ -20,24 +21,34 @@ class ConsumeResult:
 
     `done` -1 means all. `delay_level` 1..18 says when a failed message is delivered again; 0 lets the broker decide by
     the number of retries, -1 makes the message a dead letter at once. `suspend_ms` is the pause of an orderly queue.
+    `error` says why, on one line: a message that comes again, or is a dead letter, has it as property LAST_ERROR. An
+    exception of a listener says it by itself.
     """
 
     done: int = -1
     delay_level: int | None = None
     suspend_ms: int | None = None
+    error: str | None = None
 
     SUCCESS: ClassVar[ConsumeResult]
     LATER: ClassVar[ConsumeResult]
 
     @classmethod
-    def later(cls, *, delay_level: int | None = None, suspend_ms: int | None = None) -> ConsumeResult:
+    def later(
+        cls, *, delay_level: int | None = None, suspend_ms: int | None = None, error: str | None = None
+    ) -> ConsumeResult:
         """Nothing is done: the whole batch comes again."""
-        return cls(0, delay_level, suspend_ms)
+        return cls(0, delay_level, suspend_ms, None if error is None else error_property(error))
 
     @classmethod
-    def partly(cls, done: int, *, delay_level: int | None = None) -> ConsumeResult:
+    def partly(cls, done: int, *, delay_level: int | None = None, error: str | None = None) -> ConsumeResult:
         """The first `done` messages are done, the rest come again (not for orderly listeners)."""
-        return cls(done, delay_level)
+        return cls(done, delay_level, None, None if error is None else error_property(error))
+
+    @classmethod
+    def failed(cls, error: BaseException) -> ConsumeResult:
+        """What an exception of the listener means: the whole batch comes again."""
+        return cls(0, error=error_text(error))
 
     def count_done(self, batch_size: int) -> int:
         """Messages of a batch of this size that are done."""

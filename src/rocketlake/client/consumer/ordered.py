@@ -175,7 +175,7 @@ class OrderedRunner:
             if answer is None:
                 held.put_back(batch)
                 return self._config.suspend_ms / 1000
-            if answer.count_done(len(left)) < len(left) and await self._must_wait(held, left):
+            if answer.count_done(len(left)) < len(left) and await self._must_wait(held, left, answer.error):
                 held.put_back(batch)
                 return self._suspend_seconds(answer)
         offset = held.commit()
@@ -184,9 +184,9 @@ class OrderedRunner:
             self._offsets.update(held.queue, offset, increase_only=False)
         return None
 
-    async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage]) -> bool:
+    async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage], error: str | None) -> bool:
         """Count the failure; false when every message reached its limit and was given up."""
-        held.restore(batch)
+        held.restore(batch, error)
         limit = self._config.reconsume_limit(orderly=True)
         waits = False
         for message in batch:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.property_names import LAST_ERROR
 
 
 class ProcessQueue:
@@ -119,10 +120,17 @@ class ProcessQueue:
             started.pop(offset, None)
         return self.safe_offset
 
-    def restore(self, messages: Iterable[StoredMessage]) -> None:
-        """Give messages in hand the bodies that were pulled: the listener failed, and may have changed them before."""
+    def restore(self, messages: Iterable[StoredMessage], error: str | None) -> None:
+        """The listener failed, and may have changed messages in hand before: give them the bodies that were pulled.
+
+        `error` says how it failed; None: it only asked for them later.
+        """
         for message in messages:
             message.body = self._bodies.get(message.queue_offset, message.body)
+            if error is None:
+                message.properties.pop(LAST_ERROR, None)
+            else:
+                message.properties[LAST_ERROR] = error
 
     def start(self, messages: Iterable[StoredMessage], now: float) -> None:
         """Note when the listener got these messages, for the consume timeout."""

@@ -70,7 +70,7 @@ async def consume(
             raise
         ids = ", ".join(message.message_id for message in batch)
         log.exception("listener of group %s failed on %s of %s; it comes again later", group, ids, queue)
-        answer = ConsumeResult.LATER
+        answer = ConsumeResult.failed(error)
     if event is not None:
         event.latency_ms = (clock.monotonic() - begun) * 1000
         event.is_success = answer.count_done(len(batch)) == len(batch)

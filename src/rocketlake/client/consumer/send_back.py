@@ -16,6 +16,8 @@ from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
+from rocketlake.codec import property_text
+from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -106,4 +108,6 @@ def retry_copy(message: StoredMessage, group: str, limit: int) -> Message:
     properties[names.RECONSUME_TIME] = str(message.reconsume_times + 1)
     properties[names.MAX_RECONSUME_TIMES] = str(limit)
     properties[names.DELAY] = str(FIRST_DELAY_LEVEL + message.reconsume_times)
+    if len(property_text.encode(properties)) > PROPERTIES_BYTES_MAX:
+        properties.pop(names.LAST_ERROR, None)
     return Message.with_properties(retry_topic(group), message.body, properties, flag=message.flag)

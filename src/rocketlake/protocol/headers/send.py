@@ -87,7 +87,8 @@ class SendReplyHeader(Header, kw_only=True):
 class SendBackHeader(RequestHeader, kw_only=True):
     """CONSUMER_SEND_MSG_BACK: consume the message at physical `offset` again, later.
 
-    `delay_level` -1 = dead letter topic, 0 = the broker decides, above 0 = this level.
+    `delay_level` -1 = dead letter topic, 0 = the broker decides, above 0 = this level. `last_error` is RocketLake's
+    own: how the consumer failed; Apache's brokers pass over it.
     """
 
     offset: Int64
@@ -97,6 +98,7 @@ class SendBackHeader(RequestHeader, kw_only=True):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
+    last_error: str | None = None
 
 
 class PushReplyHeader(SendHeader, kw_only=True):
