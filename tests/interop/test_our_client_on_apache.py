@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from interop.apache import ApacheCluster
-from rocketlake import ConsumeResult, Message, Producer, PullConsumer, PushConsumer
+from rocketlake import Consumer, ConsumeResult, Message, Producer, PullConsumer, PushConsumer
+from rocketlake.client.dead_letters import DeadLetters
 from rocketlake.model.message import StoredMessage
 
 pytestmark = pytest.mark.interop
@@ -98,3 +99,21 @@ async def test_pull_consumer_seeks_and_commits_on_apache(apache: ApacheCluster) 
         assert sorted(found) == list(range(40))
         await consumer.commit()
         assert sum([await consumer.committed(queue) for queue in queues]) == 40
+
+
+async def test_dead_letters_of_apache_are_read_repaired_and_sent_again(apache: ApacheCluster) -> None:
+    topic, group, namesrv = "OursGivenUp", "ours_giving_up", apache.namesrv
+    async with Producer("ours", namesrv=namesrv) as producer:
+        await producer.send(Message(topic, b"7 euros", tags="paid", keys="k"))
+    async with Consumer(group, topic, namesrv=namesrv, from_where="first") as consumer:
+        assert await consumer.receive(timeout_ms=60_000)
+        consumer.later(delay_level=-1)
+        async with DeadLetters(group, namesrv=namesrv) as letters:
+            async with asyncio.timeout(60):
+                while not (found := [letter async for letter in letters.read()]):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            await letters.send_again(found[0], body=b"7")
+            assert [letter async for letter in letters.read()] == []
+        again = await consumer.receive(timeout_ms=60_000)
+        assert again is not None
+        assert (again.topic, again.body, again.tags, again.message_id) == (topic, b"7", "paid", found[0].message_id)

@@ -55,6 +55,20 @@ class ClusterGroups:
             found |= GroupTable.decode(answer.body_bytes).groups
         return dict(sorted(found.items()))
 
+    async def settings(self, group: str) -> dict[str, GroupEntry]:
+        """The group's settings by broker name; a broker that does not know the group is missing."""
+        masters = await self._cluster.masters()
+        answers = await self._cluster.at_each(masters, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None)
+        tables = {broker: GroupTable.decode(answer.body_bytes).groups for broker, answer in answers.items()}
+        return {broker: groups[group] for broker, groups in tables.items() if group in groups}
+
+    async def put(self, settings: Mapping[str, GroupEntry]) -> None:
+        """Give a group these settings, by broker name."""
+        masters, code = await self._cluster.masters(), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        net = self._cluster.net
+        for broker, entry in settings.items():
+            await ask(net, masters[broker], Command.request(code, body=entry.encode()))
+
     async def offsets(self, group: str) -> dict[MessageQueue, GroupOffsets]:
         """The group's offset in each queue that it ever read."""
         header = ConsumeStatsHeader(consumer_group=group, topic="")

@@ -1,7 +1,8 @@
-"""`rocketlake group list | show | reset`: consumer groups, how far they are, and where they go on.
+"""`rocketlake group list | show | alter | reset`: consumer groups, how far they are, and where they go on.
 
 Owns        options and output of these commands, the sum that is shown as lag.
-Must not know   how a cluster is asked (cluster_groups.py), how new offsets are found (group_reset.py).
+Must not know   how a cluster is asked (cluster_groups.py), how new offsets are found (group_reset.py), how retries are
+            written (group_retries.py).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = CommandTree(help="List consumer groups, show their lag, set them back.")
+app = CommandTree(help="List consumer groups, show their lag, alter their retries, set them back.")
 
 Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False)]
 
@@ -107,6 +108,66 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         if rows:
             show_table(headings, rows)
         typer.echo(f"lag {amount(lag, 'message')}")
+
+    run(work())
+
+
+@app.command()
+def alter(
+    group: Group,
+    tries: Annotated[
+        int | None,
+        typer.Option(
+            "--tries", min=0, max=1000, help="Tries after the first; then it is given up.", show_default=False
+        ),
+    ] = None,
+    pauses: Annotated[
+        str | None,
+        typer.Option("--pauses", help="The pause before each of them: 10s,1m,10m.", show_default=False),
+    ] = None,
+    growing: Annotated[
+        str | None,
+        typer.Option(
+            "--growing", help="Pauses that grow: the first, factor, the longest: 5s,2,2h.", show_default=False
+        ),
+    ] = None,
+    levels: Annotated[bool, typer.Option("--levels", help="The pauses of the broker's delay levels again.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Change how often and when messages that the group could not handle come again, on every broker.
+
+    Brokers of Apache follow --pauses and --growing for pop consumers only.
+    """
+    from rocketlake.base.errors import RocketLakeError, UsageError
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.cluster_groups import ClusterGroups
+    from rocketlake.cli.group_retries import policy_text, read_growing, read_pauses
+    from rocketlake.protocol.bodies.group import RetryPolicyEntry
+
+    if (pauses is not None) + (growing is not None) + levels > 1:
+        raise UsageError("the pauses are given twice", hint="give --pauses, --growing or --levels")
+    if tries is None and pauses is None and growing is None and not levels:
+        raise UsageError("nothing to change was given", hint="give --tries, --pauses, --growing or --levels")
+    policy = read_pauses(pauses) if pauses is not None else read_growing(growing) if growing is not None else None
+
+    async def work() -> None:
+        async with Cluster(namesrv) as cluster:
+            groups = ClusterGroups(cluster)
+            settings = await groups.settings(group)
+            if not settings:
+                hint = "`rocketlake group list` shows all groups"
+                raise RocketLakeError(f"no broker knows group {group!r}", where=cluster.where, hint=hint)
+            for entry in settings.values():
+                if tries is not None:
+                    entry.retry_max_times = tries
+                if policy is not None or levels:
+                    entry.group_retry_policy = policy or RetryPolicyEntry()
+            await groups.put(settings)
+        for broker, entry in settings.items():
+            typer.echo(
+                f"group {group} on {broker}: {amount(entry.retry_max_times, 'try')} after the first,"
+                f" {policy_text(entry.group_retry_policy)}"
+            )
 
     run(work())
 

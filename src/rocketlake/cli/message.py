@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import select
 import sys
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rocketlake.cli.message_text import json_line, message_line, message_object
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run, text_line
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount
+from rocketlake.cli.table import OUTPUT_DEFAULT, Output, OutputForm, amount
 
 if TYPE_CHECKING:
     from rocketlake.client.consumer.pull import PullConsumer
@@ -234,12 +234,12 @@ async def _print_messages(
         room = min(32, count - printed) if count else 32
         for message in await poll(room):
             if output is OutputForm.JSON:
-                print(json.dumps(_object(message), ensure_ascii=False), flush=True)
+                print(json_line(message_object(message)), flush=True)
             elif bodies_only and not sys.stdout.isatty():
                 sys.stdout.buffer.write(message.body + b"\n")
                 sys.stdout.flush()
             else:
-                print(text_line(message.body) if bodies_only else _line(message), flush=True)
+                print(text_line(message.body) if bodies_only else message_line(message), flush=True)
             printed += 1
 
 
@@ -254,38 +254,3 @@ def _end_without_reader() -> None:
         poll.register(output, 0)
         if poll.poll(0):
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-
-
-def _line(message: StoredMessage) -> str:
-    place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
-    marks = "".join(f" {name}={value}" for name, value in (("tag", message.tags), ("key", message.keys)) if value)
-    named = " ".join(f"{name}={value}" for name, value in _user_properties(message).items())
-    between = f"{marks} [{named}]" if named else marks
-    return f"{Moment(message.store_ms)} {place}{between}  {text_line(message.body)}"
-
-
-def _object(message: StoredMessage) -> dict[str, object]:
-    """The message as a JSON object; a body that is no text stands as base64 under another name."""
-    import base64
-
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"body_base64": base64.b64encode(message.body).decode()}
-    return {
-        "topic": message.topic,
-        "broker": message.broker_name,
-        "queue": message.queue_id,
-        "offset": message.queue_offset,
-        "stored": Moment(message.store_ms).to_json(),
-        "id": message.message_id,
-        "tag": message.tags,
-        "keys": message.keys,
-        "properties": _user_properties(message),
-    } | body
-
-
-def _user_properties(message: StoredMessage) -> dict[str, str]:
-    from rocketlake.model.property_names import RESERVED
-
-    return {name: value for name, value in message.properties.items() if name not in RESERVED}

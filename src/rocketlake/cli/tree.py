@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import follow, group, lake, message, pipeline, replay, replicas, serve, spark, store, topic
+from rocketlake.cli import dlq, follow, group, lake, message, pipeline, replay, replicas, serve, spark, store, topic
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.takeover import takeover
 
@@ -32,6 +32,7 @@ app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)
 app.add_typer(group.app, name="group")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(replicas.app, name="replicas")
 app.add_typer(lake.app, name="lake")
 app.add_typer(pipeline.app, name="pipeline")

@@ -14,6 +14,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.model.topic import NOT_SENDABLE_TOPICS, REPLY_TOPIC_ENDING, SYSTEM_TOPICS
 
 __all__ = [
+    "DEAD_LETTER_GROUP",
     "DEAD_LETTER_PREFIX",
     "FIRST_OFFSETS_ENDING",
     "GROUP_CHARS_MAX",
@@ -47,6 +48,7 @@ DEFAULT_PRODUCER_GROUP = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP = "DEFAULT_CONSUMER"
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+DEAD_LETTER_GROUP = "ROCKETLAKE_DEAD_LETTERS"
 REPLAY_GROUP = "ROCKETLAKE_REPLAY"
 SPARK_GROUP = "ROCKETLAKE_SPARK"
 SYSTEM_GROUPS = frozenset(
@@ -141,8 +143,8 @@ def is_system_group(group: str) -> bool:
 
 
 def is_own_group(group: str) -> bool:
-    """True for a group in whose name RocketLake reads beside all groups: in Spark, for a replay."""
-    return group in (REPLAY_GROUP, SPARK_GROUP)
+    """True for a group in whose name RocketLake reads beside all groups: in Spark, for a replay, dead letters."""
+    return group in (REPLAY_GROUP, SPARK_GROUP, DEAD_LETTER_GROUP)
 
 
 def _is_derived(topic: str) -> bool:
