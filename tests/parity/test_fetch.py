@@ -48,7 +48,8 @@ class World:
 
     def fetchers(self, twin: Callable[[str], Any]) -> list[Any]:
         pair = twin("rocketlake.store.fetch")
-        return [form.Fetch(self.store.log, CONFIG, self.store.residency) for form in (pair.source, pair.compiled)]
+        parts = self.store.log, CONFIG, self.store.residency, self.store.deletions
+        return [form.Fetch(*parts) for form in (pair.source, pair.compiled)]
 
 
 @pytest.fixture

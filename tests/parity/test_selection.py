@@ -40,9 +40,9 @@ def log_of(sizes, start=0):
     return bytes(data), entries
 
 
-def walk(form, limits, packed, steps, match=None, match_record=None):
+def walk(form, limits, packed, steps, match=None, match_record=None, begin=0):
     """Walk through `packed`, shown one window after the other; everything that can be seen of it."""
-    selection = form.Selection(*limits, TOPIC, QUEUE_ID)
+    selection = form.Selection(*limits, TOPIC, QUEUE_ID, begin)
     trace, at = [], 0
     for window in (None, *steps):
         if isinstance(window, int):
@@ -76,6 +76,13 @@ def test_a_record_of_another_number_is_taken_and_counted(twin):
     trace, pieces = both(twin(NAME), WIDE, entries, [(memoryview(data), 0, len(data), None)])
     assert b"".join(pieces) == data[:300] + data[400:500] * 2 + data[500:]
     assert trace[-1][-2:] == (1, 0)
+
+
+def test_a_record_of_a_deleted_topic_is_odd(twin):
+    data, entries = log_of([100] * 6)
+    trace, pieces = both(twin(NAME), WIDE, entries, [(memoryview(data), 0, len(data), None)], begin=200)
+    assert pieces == [data[200:]]
+    assert trace[-1][-1] == 2
 
 
 def test_the_window_moves_to_where_a_record_lies(twin):

@@ -79,11 +79,12 @@ class Deletions:
 
         Without a queue id only notes of whole topics count.
         """
-        if physical_offset >= self.until:
-            return False
-        if physical_offset < self._ends.get(topic, _START):
-            return True
-        return topic in self._begins and physical_offset < self._begins[topic].get(queue_id, _START)
+        return physical_offset < self.until and physical_offset < self.begin_of(topic, queue_id)
+
+    def begin_of(self, topic: str, queue_id: int) -> PhysicalOffset:
+        """No record of the queue, as it is now, lies before this physical offset."""
+        begin = self._ends.get(topic, _START)
+        return max(begin, self._begins[topic].get(queue_id, _START)) if topic in self._begins else begin
 
     # -- changes -------------------------------------------------------------------------------------------------------
 

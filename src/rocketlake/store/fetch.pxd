@@ -6,7 +6,7 @@ from rocketlake.store.selection cimport Selection
 cdef long long _BYTES_MAX, _BYTES_MIN, _ENTRIES_AT_ONCE
 
 cdef class Fetch:
-    cdef object _log, _residency, _mapped
+    cdef object _log, _residency, _deletions, _mapped
     cdef long long _memory_bytes, _scan_min
     cdef tuple _recent, _old
     cdef public object mend

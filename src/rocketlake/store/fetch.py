@@ -16,6 +16,7 @@ from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER_SIZE, unpack_entries
 from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
 from rocketlake.store.mapped_file import Bytes, LogFile
 from rocketlake.store.residency import Residency
@@ -36,9 +37,17 @@ _ENTRIES_AT_ONCE = 64
 class Fetch:
     """Reads queues of one store."""
 
-    def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency, wait: DiskWait | None = None) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        config: StoreConfig,
+        residency: Residency,
+        deletions: Deletions,
+        wait: DiskWait | None = None,
+    ) -> None:
         self.wait = wait or DiskWait()
         self._log = log
+        self._deletions = deletions
         self._residency = residency
         self.mend: Callable[[ConsumeQueue, QueueOffset, QueueOffset, bool], bool] = _nobody_mends
         """(queue, first, end, is_odd): called when entries of [first, end) lead to no record of the queue, or (`is_odd`
@@ -68,6 +77,10 @@ class Fetch:
         """Where the log starts, and where its readable bytes end."""
         files = self._log.list
         return files.min_offset, files.max_offset
+
+    def begin_of(self, queue: ConsumeQueue) -> PhysicalOffset:
+        """No record of the queue lies before this physical offset: those of a topic of its name that was deleted do."""
+        return self._deletions.begin_of(queue.topic, queue.queue_id)
 
     def window(
         self, offset: PhysicalOffset, size: int
@@ -171,7 +184,7 @@ class Fetch:
         old_count, old_bytes = self._old
         recent_from = self._log.max_offset - self._memory_bytes
         limits = recent_from, max_messages, max_bytes, recent_count, recent_bytes, old_count, old_bytes
-        return Selection(*limits, queue.topic_name, queue.queue_id)
+        return Selection(*limits, queue.topic_name, queue.queue_id, self.begin_of(queue))
 
     def _collect(
         self,

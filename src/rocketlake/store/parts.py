@@ -95,7 +95,7 @@ class StoreParts:
             log.list, self.queues, self.index if config.index_enabled else None, self.deletions, self.delays_ms
         )
         self.residency = Residency(files, clock, workers["reads"], self.late_queue_files)
-        self.fetch = Fetch(log, config, self.residency, self.disk_wait)
+        self.fetch = Fetch(log, config, self.residency, self.deletions, self.disk_wait)
         self.durability = Durability(lambda: log.max_offset, clock, is_buffered=log.pool is not None)
         self.durability.demand(_own_demands(config))
         self.sync = LogSync(log.list, workers["flush"], self.durability, lambda: log.last_store_ms, self.slow)

@@ -65,12 +65,14 @@ cdef int64_t _PIECE_BYTES_MIN = PIECE_BYTES_MIN
 cdef class _Ahead:
     """Entries of one queue, from queue offset `first` on, as long as the queue has had no more than `cuts` cuts.
 
-    Each record of the queue holds `queue_id` and `name`: two bytes of the topic's length, then the topic.
+    Each record of the queue lies at or behind physical offset `begin`, and holds `queue_id` and `name`: two bytes of the
+    topic's length, then the topic.
     """
 
     cdef int64_t first
     cdef int64_t count
     cdef int64_t cuts
+    cdef int64_t begin
     cdef const uint8_t[::1] data
     cdef uint32_t queue_id
     cdef bytes name
@@ -209,6 +211,7 @@ cdef class PlainFetch:
             ahead.queue_id = queue.queue_id
             ahead.name = len(queue.topic_name).to_bytes(2, "big") + queue.topic_name
         ahead.cuts = cuts
+        ahead.begin = self._fetch.begin_of(queue)
         ahead.data = entries
         ahead.first = position
         ahead.count = ahead.data.shape[0] // ENTRY_SIZE
@@ -241,7 +244,7 @@ cdef class PlainFetch:
                 asked += ENTRY_SIZE
             if size == FILLER_SIZE and offset == 0:
                 pass
-            elif size < RECORD_BYTES_MIN or offset < 0:
+            elif size < RECORD_BYTES_MIN or offset < ahead.begin:
                 return -1
             elif match is None or match(<int64_t>load64(entry + 12)):
                 if not self._is_inside(offset - self._origin, size) and not self._open(offset, size):

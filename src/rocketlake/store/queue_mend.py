@@ -140,6 +140,8 @@ class QueueMend:
         record = None if entry is None else self._log.record(entry[0])
         if entry is None or record is None or len(record) != entry[1]:
             return None
+        if self._deletions.is_dead(queue.topic, entry[0], queue.queue_id):
+            return None
         found, _taken, _status = scan(record, entry[0], False, self._delays_ms)
         same = found and (found[0].topic, found[0].queue_id) == (queue.topic, queue.queue_id)
         return found[0] if same else None

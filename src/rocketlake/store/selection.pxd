@@ -6,7 +6,7 @@ cdef int _BODY_AT, _BORN_HOST_V6, _STORE_HOST_V6, _V6_MORE
 
 cdef class Selection:
     cdef object _view
-    cdef long long _recent_from, _recent_count, _recent_bytes, _old_count, _old_bytes
+    cdef long long _begin, _recent_from, _recent_count, _recent_bytes, _old_count, _old_bytes
     cdef long long _origin, _end, _piece_start, _piece_end
     cdef bytearray _sure
     cdef bytes _topic

@@ -2,7 +2,8 @@
 
 Owns        the walk over queue entries: limits of the answer, tag tests, a last look at each record, neighbours as one.
 
-Invariant: each record taken names this size, this place, this topic and this queue as its own.
+Invariant: each record taken names this size, this place, this topic and this queue as its own, and is none of a topic
+of this name that was deleted.
 One that says another queue offset is treated as any other, and counted: fetch.py has a better one looked for.
 Must not know   queues, files: it is shown a window of the log, and says when a record lies outside of it.
 
@@ -39,6 +40,7 @@ class Selection:
     """The records taken so far, as few pieces as possible. Physical offsets rise from entry to entry."""
 
     __slots__ = (
+        "_begin",
         "_end",
         "_old_bytes",
         "_old_count",
@@ -75,11 +77,13 @@ class Selection:
         old_bytes: int,
         topic: bytes,
         queue_id: int,
+        begin: PhysicalOffset,
     ) -> None:
         """How many messages and bytes one answer may hold, in all and of records before and from `recent_from` on.
 
-        `topic`, `queue_id`: those that a record must name as its own.
+        `topic`, `queue_id`: those that a record must name as its own. Before `begin` lie those of a deleted topic.
         """
+        self._begin = begin
         self._topic = topic
         self._queue_id = queue_id
         self._recent_from = recent_from
@@ -158,7 +162,7 @@ class Selection:
             number += 1
             if 0 <= offset < self.gone_below or (size == _FILLER_SIZE and offset == 0):
                 continue
-            if offset < 0 or size < _LEAST_RECORD:
+            if offset < self._begin or size < _LEAST_RECORD:
                 self.odd += 1
                 continue
             if match is not None and not match(_int64(entries, at + 12)):

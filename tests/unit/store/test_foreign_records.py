@@ -182,6 +182,26 @@ async def test_an_entry_that_names_another_record_of_its_queue_is_mended(
     assert numbers_of(store) == list(enumerate(EQUAL))
 
 
+@pytest.mark.parametrize("number", [0, 20, 39])
+async def test_an_entry_that_names_a_record_of_the_deleted_topic_of_this_name_is_mended(
+    world: World, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That record says the same topic, queue and queue offset: one wrong bit may lead there."""
+    store = await equal_sized(world)
+    dead = entries(store, "T")
+    store.delete_topics(["T"])
+    anew = [body.replace(b".", b"-") for body in EQUAL]
+    put_ok(store, *anew)
+    await world.clock.run_for(3000)
+    sound = entries(store, "T")
+    overwrite(world, number, pack_entry(*dead[number]))
+    assert plain_read(store, number) == b""
+    assert bodies_of(store) == anew
+    assert "lead to no record of this queue; 1 were found in the log again" in caplog.text
+    assert entries(store, "T") == sound
+    assert numbers_of(store) == list(enumerate(anew))
+
+
 async def test_a_neighbour_that_a_filter_refuses_hides_no_record(world: World) -> None:
     store = await equal_sized(world)
     place, size, tag = entries(store, "T")[20]
