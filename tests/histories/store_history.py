@@ -61,7 +61,7 @@ class Sent:
     flushed: bool = False
     """It lay below the flushed offset at some time: a power cut does not take it."""
     damaged: bool = False
-    """A bit of its record was flipped."""
+    """A bit of its record was flipped, or of the entry of an expired record."""
     hidden: bool = False
     """A bit of its queue entry was flipped, and it names a place before the log's begin, as that of an expired record
     does. Nobody can tell the two apart without reading the log; a reader of the log finds the message again."""
@@ -423,11 +423,11 @@ class History:
 
     def note_hidden(self, path: Path, data: bytearray, position: int) -> None:
         """An entry names another place now; see `Sent.hidden`."""
-        if int.from_bytes(data[position : position + 8], "big", signed=True) >= self.store.min_physical_offset:
-            return
-        queue = path.parent.parent.name, int(path.parent.name)
+        queue, min_physical = (path.parent.parent.name, int(path.parent.name)), self.store.min_physical_offset
         hit = self.model.of(queue).get((int(path.name) + position) // 20)
-        if hit is not None:
+        if hit is not None and hit.physical_offset < min_physical:
+            hit.damaged = True  # its record has expired: until the ends of the queues are written only the entry tells
+        elif hit is not None and int.from_bytes(data[position : position + 8], "big", signed=True) < min_physical:
             hit.hidden = True
             self.say(f"that hides {hit.body[:8]!r} at {hit.queue_offset}")
 

@@ -10,12 +10,13 @@ Rules: docs/internals/store_layout.md, "Recovery".
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rocketlake.base.clock import Millis
 from rocketlake.base.logs import get_logger
-from rocketlake.codec.record_layout import MAGIC_AT, MAGIC_V1, MAGIC_V2
+from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
@@ -27,7 +28,9 @@ __all__ = ["LogWalk"]
 _log = get_logger(__name__)
 
 _CHUNK = 1024 * 1024
-_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
+_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
+_BLANK = struct.Struct(">ii")
+"""A blank record: the bytes up to the end of its file, its magic."""
 
 
 def _unasked(_position: PhysicalOffset) -> None:
@@ -116,7 +119,10 @@ class LogWalk:
         return passed
 
     def _resume(self, mapped: LogFile, position: int) -> int | None:
-        """Where the next sound record starts when the one at `position` is damaged; None if the log ends here."""
+        """Where the next sound record, or the blank one at the file's end, starts when the one at `position` is damaged.
+
+        None if the log ends here.
+        """
         if mapped.start + position >= self._safe_end:
             return None
         if self.damaged_from is None:
@@ -124,6 +130,8 @@ class LogWalk:
         _log.error("the record at %d of %s is damaged or lost", mapped.start + position, mapped.path)
         for start in _record_starts(mapped.view, position + 1, partial(self._look, mapped)):
             self._look(mapped, start, 2 * _CHUNK)
+            if mapped.view[start : start + BLANK_BYTES] == _BLANK.pack(mapped.size - start, MAGIC_BLANK):
+                return start
             view = mapped.view[start : start + 2 * _CHUNK]
             sound, _taken, _status = scan(view, mapped.start + start, self._check_crc, self._delays_ms)
             if sound:

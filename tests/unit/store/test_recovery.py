@@ -356,3 +356,18 @@ async def test_a_damaged_record_is_passed_over_by_readers(world: World) -> None:
     assert [message.queue_offset for message in decode_records(b"".join(answer.slices))] == [0, 1, 3, 4]
     assert answer.next_offset == 5
     assert store.read_record(results[2].physical_offset) is None
+
+
+async def test_a_damaged_last_record_of_a_file_costs_nothing_of_the_next_file(world: World) -> None:
+    """Between it and the next record lies only the blank that closes the file; the log was safe up to there."""
+    store = await world.started()
+    (first,) = put_ok(store, b"x" * 180)
+    count = (4096 - 8) // first.size
+    last = put_ok(store, *[b"x" * 180] * (count - 1))[-1]
+    await world.clock.run_for(20_000)
+    assert store.flushed_offset == last.next_offset < 4096
+    put_ok(store, b"next file")
+    assert store.max_physical_offset > 4096
+    await world.killed()
+    damage(world, last.physical_offset + last.size // 2, b"\xff")
+    assert bodies_of(await world.started()) == [*[b"x" * 180] * (count - 1), b"next file"]
