@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 from typer.testing import CliRunner
 
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.tree import app
+from rocketlake.standalone import SETTINGS
 from rocketlake.testing.cluster import EmbeddedCluster
 
 
@@ -38,3 +45,21 @@ def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Typ
         return result.stdout
 
     return typed
+
+
+@contextmanager
+def second_broker(cluster: EmbeddedCluster, root: Path) -> Iterator[Broker]:
+    """A broker `broker-b` that joins the cluster and leaves it again; its folder stays."""
+    settings = {**SETTINGS, "brokerName": "broker-b", "bindAddress": "127.0.0.1", "listenPort": "0"}
+    settings |= {"fastListenPort": "0", "namesrvAddr": cluster.namesrv, "storePathRootDir": str(root)}
+
+    async def start() -> Broker:
+        broker = Broker(*load_broker_conf(overrides=settings), files=PosixFiles(), clock=SystemClock())
+        await broker.start()
+        return broker
+
+    broker = cluster.run(start())
+    try:
+        yield broker
+    finally:
+        cluster.run(broker.stop())

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer, PullConsumer
+from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer, PullConsumer, PushConsumer, StoredMessage
 from rocketlake.base.errors import RocketLakeError
+from rocketlake.cli.tree import app
 from rocketlake.testing.cluster import EmbeddedCluster
-from tests.integration.conftest import Typed
+from tests.integration.conftest import Typed, second_broker
 
 
 def fill(cluster: EmbeddedCluster, topic: str, queues: int) -> None:
@@ -142,3 +147,53 @@ def test_json_for_programs(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     assert "1500" in rocketlake("topic", "show", "json")
     assert "1,500" not in rocketlake("topic", "show", "json")
     assert "[a=b]" in rocketlake("tail", "json", "-b", "-c", "1")
+
+
+def test_a_topic_on_one_broker_of_two_is_told_and_spread(
+    rocketlake: Typed, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    rocketlake("topic", "create", "lopsided", "-q", "3")
+    with second_broker(cluster, tmp_path):
+        while "broker-b has no queue of this topic" not in rocketlake("topic", "show", "lopsided"):
+            time.sleep(0.05)
+        assert rocketlake("topic", "spread", "lopsided") == "topic lopsided is on broker-b, too: 3 queues, rw\n"
+        assert "3 queues, rw on broker-a, broker-b" in rocketlake("topic", "show", "lopsided")
+        assert "is on every broker" in rocketlake("topic", "spread", "lopsided")
+
+
+def test_more_queues_move_keys(rocketlake: Typed) -> None:
+    rocketlake("topic", "create", "moved", "-q", "2")
+    for words, told in ((("-q", "3"), True), (("--read-queues", "4"), False)):
+        done = CliRunner().invoke(app, ["topic", "alter", "moved", *words])
+        assert ("equal keys (send(..., key=...)) go to other queues" in done.stderr) is told
+
+
+@pytest.mark.long
+def test_a_drain_ends_when_producers_have_stopped_and_groups_have_read_all(
+    rocketlake: Typed, cluster: EmbeddedCluster
+) -> None:
+    rocketlake("topic", "create", "keyed", "-q", "2")
+    seen: list[int] = []
+
+    async def book(messages: list[StoredMessage]) -> None:
+        seen.extend(int(message.body) for message in messages)
+
+    async def work() -> tuple[int, str, int]:
+        sent = 0
+        consumer = PushConsumer("ordered", namesrv=cluster.namesrv, listener=book, from_where="first", orderly=True)
+        consumer.subscribe("keyed")
+        async with Producer("shop", namesrv=cluster.namesrv) as producer, consumer:
+            command = [sys.executable, "-m", "rocketlake", "topic", "alter", "keyed", "-q", "8", "--drain"]
+            drain = await asyncio.create_subprocess_exec(*command, "-n", cluster.namesrv, stdout=subprocess.PIPE)
+            with pytest.raises(NoRoute, match="no write permission"):
+                while True:
+                    await producer.send(Message("keyed", b"%d" % sent), key="k")
+                    sent += 1
+                    await asyncio.sleep(0.01)
+            said, _ = await drain.communicate()
+            drained = len(seen)
+        return sent, said.decode(), drained
+
+    sent, said, drained = cluster.run(work(), seconds=300)
+    assert said == "topic keyed on broker-a: 2 queues, rw -> 8 queues, rw\n"
+    assert drained == sent and seen == list(range(sent))

@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake import Message, Producer, PullConsumer
-from rocketlake.base.clock import SystemClock
 from rocketlake.base.crash_point import struck_by
-from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.broker.broker import Broker
-from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.tree import app
 from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.model.message import StoredMessage
@@ -31,9 +27,8 @@ from rocketlake.model.moment import parse_time
 from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.replay.copies import FROM
 from rocketlake.spark.replay.request import ReplayRequest
-from rocketlake.standalone import SETTINGS
 from rocketlake.testing.cluster import EmbeddedCluster
-from tests.integration.conftest import Typed
+from tests.integration.conftest import Typed, second_broker
 from tests.poison import Fate
 from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
 
@@ -139,24 +134,6 @@ def once() -> Callable[[str], None]:
             raise Crash(point)
 
     return strike
-
-
-@contextmanager
-def second_broker(cluster: EmbeddedCluster, root: Path) -> Iterator[Broker]:
-    """A broker `broker-b` that joins the cluster and leaves it again; its folder stays."""
-    settings = {**SETTINGS, "brokerName": "broker-b", "bindAddress": "127.0.0.1", "listenPort": "0"}
-    settings |= {"fastListenPort": "0", "namesrvAddr": cluster.namesrv, "storePathRootDir": str(root)}
-
-    async def start() -> Broker:
-        broker = Broker(*load_broker_conf(overrides=settings), files=PosixFiles(), clock=SystemClock())
-        await broker.start()
-        return broker
-
-    broker = cluster.run(start())
-    try:
-        yield broker
-    finally:
-        cluster.run(broker.stop())
 
 
 def make_topic(brokers: Iterable[Broker], topic: str, queues: int) -> None:

@@ -120,11 +120,16 @@ class ClusterGroups:
                 readers[group] = clients
         return readers
 
-    async def committed(self, group: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
-        """The group's offset in each of these queues; -1 where it has none."""
+    async def committed(
+        self, group: str, queues: Collection[MessageQueue], *, zero_if_young: bool = True
+    ) -> dict[MessageQueue, int]:
+        """The group's offset in each of these queues; -1 where it has none (see calls/offset.py)."""
         masters = await self._cluster.masters()
         net = self._cluster.net
-        asking = [calls.committed_offset(net, masters[queue.broker_name], group, queue) for queue in queues]
+        asking = [
+            calls.committed_offset(net, masters[queue.broker_name], group, queue, zero_if_young=zero_if_young)
+            for queue in queues
+        ]
         return dict(zip(queues, await asyncio.gather(*asking), strict=True))
 
     async def at_time(self, ends: Mapping[MessageQueue, TopicOffsets], time_ms: int) -> dict[MessageQueue, int]:

@@ -1,7 +1,8 @@
-"""`rocketlake topic create | alter | list | show | delete`.
+"""`rocketlake topic create | spread | alter | list | show | delete`.
 
 Owns        options and output of these commands.
-Must not know   how a cluster is asked (cluster.py), the effects of an alteration (topic_change.py).
+Must not know   how a cluster is asked (cluster.py), the effects of an alteration (topic_change.py), how a topic is
+            drained (topic_drain.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amo
 
 __all__ = ["app"]
 
-app = CommandTree(help="Create, alter, list, show and delete topics.")
+app = CommandTree(help="Create, spread, alter, list, show and delete topics.")
 
 Name = Annotated[str, typer.Argument(help="Topic name.", show_default=False)]
 _PERMS = {"r": 4, "w": 2, "rw": 6}
@@ -76,6 +77,31 @@ def create(
 
 
 @app.command()
+def spread(topic: Name, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+    """Create a topic on the brokers that lack it, with the settings that it has elsewhere.
+
+    A topic made by its first send lies on one broker only, and a broker that is added has no topic of the others.
+    """
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.topic_change import settings_text
+
+    _refuse_system(topic)
+
+    async def work() -> None:
+        async with Cluster(namesrv) as cluster:
+            await cluster.route(topic)
+            there = await cluster.settings(topic)
+            missing = {*await cluster.masters()} - {*there}
+            if not missing or not there:
+                typer.echo(f"topic {topic} is on every broker: {settings_text(there)}")
+                return
+            await cluster.put_topic(dict.fromkeys(sorted(missing), next(iter(there.values()))))
+            typer.echo(f"topic {topic} is on {', '.join(sorted(missing))}, too: {settings_text(there, brokers=False)}")
+
+    run(work())
+
+
+@app.command()
 def alter(
     topic: Name,
     queues: Annotated[
@@ -89,6 +115,12 @@ def alter(
         int | None, typer.Option("--write-queues", min=1, max=1024, help="Queues to write only.", show_default=False)
     ] = None,
     perm: Annotated[str | None, typer.Option(help="rw, r or w.", show_default=False)] = None,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain", help="First end sends, for 40 s at least, until all groups have read it: keys keep order."
+        ),
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Change the topic even if messages come out of reach.")
     ] = False,
@@ -97,7 +129,8 @@ def alter(
     """Change queues or permission of a topic on every broker that has it; other settings stay."""
     from rocketlake.base.errors import UsageError
     from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.topic_change import TopicChange, refuse_losses, settings_text
+    from rocketlake.cli.topic_change import TopicChange, moves_keys, refuse_losses, settings_text
+    from rocketlake.cli.topic_drain import drained
 
     change = TopicChange(
         read_queues=read_queues or queues,
@@ -118,7 +151,17 @@ def alter(
                 return
             if not force:
                 refuse_losses(before, after, await cluster.queues(topic), where=cluster.where)
-            await cluster.put_topic({broker: after[broker] for broker in after if after[broker] != before[broker]})
+            if drain:
+                await drained(cluster, topic, before)
+            elif moves_keys(before, after):
+                typer.secho(
+                    f"warning: equal keys (send(..., key=...)) go to other queues of {topic} from now on: their"
+                    " messages may be read before older ones that wait in the old queues; --drain waits for these first",
+                    fg="yellow",
+                    err=True,
+                )
+            changed = {broker: after[broker] for broker in after if drain or after[broker] != before[broker]}
+            await cluster.put_topic(changed)
         for broker, config in after.items():
             typer.echo(
                 f"topic {topic} on {broker}: {settings_text({broker: before[broker]}, brokers=False)} -> "
@@ -164,6 +207,7 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
         async with Cluster(namesrv) as cluster:
             queues = await cluster.queues(topic)
             settings = await cluster.settings(topic)
+            missing = sorted({*await cluster.masters()} - {*settings})
         headings = ("broker", "queue", "first offset", "next offset", "last message")
         rows = [
             (queue.broker_name, queue.queue_id, each.min_offset, each.max_offset, Moment(each.last_update_timestamp))
@@ -171,10 +215,16 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
         ]
         total = sum(each.max_offset - each.min_offset for each in queues.values())
         if output is OutputForm.JSON:
-            show_json({"topic": topic, "messages": total, "queues": objects(headings, rows)})
+            show_json({"topic": topic, "messages": total, "missing_on": missing, "queues": objects(headings, rows)})
             return
         show_table(headings, rows)
         typer.echo(f"{amount(total, 'message')}; {settings_text(settings)}")
+        if missing:
+            typer.secho(
+                f"warning: {', '.join(missing)} has no queue of this topic: the others carry all its messages;"
+                f" `rocketlake topic spread {topic}` makes it there, too",
+                fg="yellow",
+            )
 
     run(work())
 

@@ -15,7 +15,7 @@ from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.bodies.stats import TopicOffsets
 
-__all__ = ["TopicChange", "refuse_losses", "settings_text"]
+__all__ = ["TopicChange", "moves_keys", "refuse_losses", "settings_text"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +35,15 @@ class TopicChange:
         """These settings with the changes."""
         given = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
         return dataclasses.replace(config, **given)
+
+
+def moves_keys(before: Mapping[str, TopicConfig], after: Mapping[str, TopicConfig]) -> bool:
+    """True if equal keys go to another queue than before: their queue follows from the number of queues."""
+    return _written(before) != _written(after)
+
+
+def _written(settings: Mapping[str, TopicConfig]) -> int:
+    return sum(config.write_queues for config in settings.values() if config.is_writeable)
 
 
 def refuse_losses(

@@ -119,7 +119,7 @@ class LogWalk:
         return passed
 
     def _resume(self, mapped: LogFile, position: int) -> int | None:
-        """Where the next sound record, or the blank one at the file's end, starts when the one at `position` is damaged.
+        """Where the next sound record, or the file's blank one, starts when the one at `position` is damaged.
 
         None if the log ends here.
         """

@@ -46,9 +46,9 @@ class EmbeddedCluster:
         """host:port for clients."""
         return self.standalone.namesrv_address
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the cluster's loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)
+    def run(self, work: Coroutine[Any, Any, T], *, seconds: float = _TIMEOUT_S) -> T:
+        """Run a coroutine on the cluster's loop and wait for its result, `seconds` at most."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def start(self) -> None:
         """Start name server and broker; after stop() again on the same ports and files."""

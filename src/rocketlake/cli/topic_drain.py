@@ -1,0 +1,86 @@
+"""A topic emptied for its consumers before its queues change, so that no message of a key overtakes an older one.
+
+Owns        the time in which a topic takes no messages, when every group has read it.
+Must not know   what changes then (topic_change.py).
+
+Rule: the topic loses its permission to be written until no message has come for 40 s and each group has confirmed all.
+Brokers still take messages of such a topic; producers ask for its route every 30 s and refuse to send from then on. An
+error or Ctrl-C gives the permission back; after a kill `rocketlake topic alter TOPIC --perm rw` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster_groups import ClusterGroups
+from rocketlake.cli.table import amount
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import is_own_group, is_system_group, keeps_first_offsets
+from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.protocol.bodies.stats import TopicOffsets
+
+__all__ = ["drained"]
+
+_LOOK_SECONDS = 0.5
+_QUIET_SECONDS = 40.0
+
+
+async def drained(cluster: Cluster, topic: str, settings: Mapping[str, TopicConfig]) -> None:
+    """End the sends to the topic, and return when every group has read it. The caller lets it be written again.
+
+    `settings`: what the topic has now, by broker; it has them again after an error or Ctrl-C.
+    """
+    closed = {broker: replace(config, perm=config.perm & ~Perm.WRITE) for broker, config in settings.items()}
+    await cluster.put_topic(closed)
+    try:
+        await _quiet_and_read(cluster, topic)
+    except BaseException:
+        await cluster.put_topic(settings)
+        raise
+
+
+async def _quiet_and_read(cluster: Cluster, topic: str) -> None:
+    clock, told = SystemClock(), ""
+    since, ends = clock.monotonic(), await cluster.queues(topic)
+    while True:
+        behind = await _behind(cluster, topic, ends)
+        now, found = clock.monotonic(), await cluster.queues(topic)
+        if found != ends:
+            since, ends = now, found
+        elif now - since >= _QUIET_SECONDS and not behind:
+            return
+        waits = ", ".join(f"{group} {amount(lag)}" for group, lag in behind.items()) or "none"
+        if waits != told:
+            quiet = f"no message came for {now - since:.0f} of {_QUIET_SECONDS:.0f} s"
+            print(f"{quiet}; groups that have messages of {topic} before them: {waits}", file=sys.stderr, flush=True)
+            told = waits
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _behind(cluster: Cluster, topic: str, ends: Mapping[MessageQueue, TopicOffsets]) -> dict[str, int]:
+    """Group -> messages of the topic that it has not confirmed; only groups that have some.
+
+    A group that is connected and has confirmed nothing in a queue yet has all its messages before it. Its consumers say
+    where they are within seconds, also of a queue that they read from its end.
+    """
+    groups, behind = ClusterGroups(cluster), {}
+    connected = await groups.readers(topic)
+    for name in await groups.all():
+        if is_system_group(name) or is_own_group(name) or keeps_first_offsets(name):
+            continue
+        committed = await groups.committed(name, ends, zero_if_young=False)
+        if name not in connected and all(offset < 0 for offset in committed.values()):
+            continue
+        lag = sum(
+            each.max_offset - max(committed[queue], each.min_offset)
+            for queue, each in ends.items()
+            if name in connected or committed[queue] >= 0
+        )
+        if lag > 0:
+            behind[name] = lag
+    return behind
