@@ -156,7 +156,7 @@ def alter(
             elif moves_keys(before, after):
                 typer.secho(
                     f"warning: equal keys (send(..., key=...)) go to other queues of {topic} from now on: their"
-                    " messages may be read before older ones that wait in the old queues; --drain waits for these first",
+                    " messages may be read before older ones, which wait in the old queues; --drain waits for these",
                     fg="yellow",
                     err=True,
                 )
