@@ -119,6 +119,13 @@ class ProducerConfig(Ranged):
     retries: int = setting(
         2, java="retryTimesWhenSendFailed", low=0, high=16, why="so many more attempts, on other brokers"
     )
+    attempt_timeout_ms: int = setting(
+        0,
+        java="sendMsgMaxTimeoutPerRequest",
+        low=-1,
+        why="longest time of one attempt while another broker may take the message; 0: an equal share of the time that is"
+        " left; -1: all of it",
+    )
     retry_when_not_stored_ok: bool = setting(
         False,
         java="retryAnotherBrokerWhenNotStoreOK",

@@ -15,6 +15,8 @@ from rocketlake.client.instance import ClientInstance
 from rocketlake.client.producer.producer import Producer
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.property_names import TRANSACTION_PREPARED
+from rocketlake.net.request import HELD
 
 LIMIT_MS = 3000
 
@@ -119,3 +121,46 @@ async def test_without_retries_a_send_is_tried_once(
     await peers.kill("a")
     with pytest.raises(SendFailed):
         await producer.send(Message("T", b"x"))
+
+
+@pytest.mark.parametrize(("settings", "ms"), [({}, 1000), ({"attempt_timeout_ms": 700}, 700)])
+async def test_a_silent_broker_costs_a_share_of_the_time(
+    peers: Any, make_broker: Any, start: Any, clock: ManualClock, settings: dict[str, int], ms: int
+) -> None:
+    silent, other = await make_broker("a"), await make_broker("b")
+    peers.route("T", silent, other)
+    silent.answer_send = lambda request: HELD
+    producer = await start(**settings)
+    sends = [asyncio.create_task(producer.send(Message("T", b"%d" % number))) for number in range(4)]
+    await clock.run_for(ms - 50)
+    assert sum(send.done() for send in sends) == 2
+    await clock.run_for(100)
+    assert [send.result().status for send in sends] == [SendStatus.OK] * 4
+    assert sorted(body for _, body in other.sent) == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "brokers", "message", "queue"),
+    [
+        ({"attempt_timeout_ms": -1}, 2, Message("T", b"x"), None),
+        ({}, 1, Message("T", b"x"), None),
+        ({}, 2, Message("T", b"x"), MessageQueue("T", "a", 0)),
+        ({}, 2, Message.with_properties("T", b"half", {TRANSACTION_PREPARED: "true"}), None),
+    ],
+)
+async def test_an_attempt_has_all_the_time(
+    peers: Any, make_broker: Any, start: Any, clock: ManualClock, settings: dict[str, int], brokers: int,
+    message: Message, queue: MessageQueue | None,
+) -> None:  # fmt: skip
+    """As the setting says; with nowhere else to go; with a queue of its own; a half message would be two of them."""
+    silent = [await make_broker(name) for name in "ab"[:brokers]]
+    peers.route("T", *silent)
+    for broker in silent:
+        broker.answer_send = lambda request: HELD
+    producer = await start(**settings)
+    send = asyncio.create_task(producer.send(message, queue=queue))
+    await clock.run_for(LIMIT_MS - 100)
+    assert sum(len(broker.sent) for broker in silent) == 1
+    await clock.run_for(200)
+    with pytest.raises(SendFailed):
+        await send

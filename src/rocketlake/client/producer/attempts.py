@@ -8,6 +8,9 @@ Rule: a send has 1 + `retries` attempts within one time limit. When the refusal 
 (calls/answer.py), or the link broke, the next attempt goes to another broker; a message may then be stored twice
 (at-least-once). A send to a queue that the caller chose goes to that queue only: order would not survive a detour.
 
+While another broker may take the message an attempt gets a share of the time only: a silent broker costs a share, not
+the send. A half message has all its time: stored at two brokers, it would be two transactions.
+
 A broker that is lost comes back, or one of its replicas becomes the master. Sends to it that got no answer, or that of
 a slave, are repeated until their time is over (without an answer only if `retries` allows repeats), in the order of
 queue_order.py when the caller chose the queue. In the same time a topic without a route is waited for.
@@ -34,11 +37,14 @@ from rocketlake.client.producer.queue_choice import QueueChoice
 from rocketlake.client.producer.queue_order import QueueOrder, Turn
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.property_names import TRANSACTION_PREPARED
 
 __all__ = ["Attempts", "Deadline"]
 
 _PAUSE_SECONDS = 0.2
 """So long a repeat waits for a new master before it tries the known one again."""
+_SHARE_MS_MIN = 500
+"""Less is no time for a broker whose disk is slow: the message would be stored twice."""
 _LATE = "sent again it would come behind a later message of its queue"
 _NOBODY: frozenset[str] = frozenset()
 
@@ -124,6 +130,8 @@ class Attempts:
             left_ms = int((send.deadline.until - self._clock.monotonic()) * 1000)
             if left_ms <= 0:
                 break
+            if send.tries > 1 and send.fixed is None:
+                left_ms = self._share_ms(send, left_ms)
             send.tries -= 1
             try:
                 result = await self._attempt(send, queue, left_ms)
@@ -151,6 +159,14 @@ class Attempts:
             timed_out=timed_out,
             is_stopped=self._instance.is_closed,
         ) from last
+
+    def _share_ms(self, send: _Send, left_ms: int) -> int:
+        """The time of one attempt, out of what is left for all."""
+        asked, queues = self._config.attempt_timeout_ms, self._instance.known_queues(send.outgoing.topic)
+        has_others = queues and queues[0].broker_name != queues[-1].broker_name  # they are sorted
+        if asked < 0 or not has_others or TRANSACTION_PREPARED in send.message.properties:
+            return left_ms
+        return min(left_ms, asked or max(_SHARE_MS_MIN, left_ms // send.tries))
 
     async def _choose(self, send: _Send) -> MessageQueue:
         instance, topic = self._instance, send.outgoing.topic
