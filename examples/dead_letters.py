@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from rocketlake import ConsumeResult, Message, Producer, PushConsumer, StoredMessage
-from rocketlake.client.dead_letters import DeadLetters
+from rocketlake import ConsumeResult, DeadLetters, Message, Producer, PushConsumer, StoredMessage
 from rocketlake.model.property_names import LAST_ERROR
 
 

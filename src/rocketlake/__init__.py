@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset, ProducerConfig
     from rocketlake.client.consumer.consumer import Consumer
     from rocketlake.client.consumer.listener import ConsumeResult
+    from rocketlake.client.consumer.payload import Payload
     from rocketlake.client.consumer.pull import PullConsumer
     from rocketlake.client.consumer.push import PushConsumer
+    from rocketlake.client.dead_letters import DeadLetters
     from rocketlake.client.errors import (
         BatchFailed,
         LinkError,
@@ -41,6 +43,7 @@ __all__ = [
     "ConsumeResult",
     "Consumer",
     "ConsumerConfig",
+    "DeadLetters",
     "FirstOffset",
     "Hooks",
     "LinkError",
@@ -49,6 +52,7 @@ __all__ = [
     "NoReply",
     "NoRoute",
     "NotRunning",
+    "Payload",
     "Producer",
     "ProducerConfig",
     "PullConsumer",
@@ -89,6 +93,8 @@ _HOMES = {
     "ProducerConfig": "rocketlake.client.config",
     "SendResult": "rocketlake.client.calls.send",
     "Consumer": "rocketlake.client.consumer.consumer",
+    "DeadLetters": "rocketlake.client.dead_letters",
+    "Payload": "rocketlake.client.consumer.payload",
     "Message": "rocketlake.model.message",
     "MessageQueue": "rocketlake.model.message_queue",
     "Producer": "rocketlake.client.producer.producer",

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake import Consumer, ConsumerConfig, Message, Producer, PushConsumer
-from rocketlake.client.dead_letters import DeadLetters
+from rocketlake import Consumer, ConsumerConfig, DeadLetters, Message, Producer, PushConsumer
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.property_names import LAST_ERROR
 from rocketlake.standalone import Standalone

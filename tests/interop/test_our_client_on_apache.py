@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from interop.apache import ApacheCluster
-from rocketlake import Consumer, ConsumeResult, Message, Producer, PullConsumer, PushConsumer
-from rocketlake.client.dead_letters import DeadLetters
+from rocketlake import Consumer, ConsumeResult, DeadLetters, Message, Producer, PullConsumer, PushConsumer
 from rocketlake.model.message import StoredMessage
 
 pytestmark = pytest.mark.interop

@@ -123,8 +123,8 @@ class ProducerConfig(Ranged):
         0,
         java="sendMsgMaxTimeoutPerRequest",
         low=-1,
-        why="longest time of one attempt while another broker may take the message; 0: an equal share of the time that is"
-        " left; -1: all of it",
+        why="longest time of one attempt while another broker may take the message; 0: an equal share of what is left;"
+        " -1: all of it",
     )
     retry_when_not_stored_ok: bool = setting(
         False,

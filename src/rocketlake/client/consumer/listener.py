@@ -20,9 +20,9 @@ class ConsumeResult:
     """The answer of a listener: how many of the first messages are done, and when the rest comes again.
 
     `done` -1 means all. `delay_level` 1..18 says when a failed message is delivered again; 0 lets the broker decide by
-    the number of retries, -1 makes the message a dead letter at once. `suspend_ms` is the pause of an orderly queue.
-    `error` says why, on one line: a message that comes again, or is a dead letter, has it as property LAST_ERROR. An
-    exception of a listener says it by itself.
+    the number of retries, -1 makes the message a dead letter at once. An orderly queue knows -1 only, and pauses for
+    `suspend_ms`. `error` says why, on one line: a message that comes again, or is a dead letter, has it as property
+    LAST_ERROR. An exception of a listener says it by itself.
     """
 
     done: int = -1

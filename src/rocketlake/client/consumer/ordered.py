@@ -6,8 +6,8 @@ Must not know   how messages are pulled, how members share queues.
 A new master knows no locks. The queues of its broker wait until it has granted theirs anew, which is asked for at once.
 
 Rule: a failed batch is put back and comes again after `suspend_ms`, so nothing overtakes it. A message that failed
-`reconsume_max` times goes to %RETRY%group, from where the broker moves it to the dead letters. Locks are renewed every
-20 s, trusted for 30 s, and dropped by the broker after 60 s.
+`reconsume_max` times, or that its listener gives up (`delay_level` -1), goes to %RETRY%group, from where the broker
+moves it to the dead letters. Locks are renewed every 20 s, trusted for 30 s, and dropped by the broker after 60 s.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class OrderedRunner:
             if answer is None:
                 held.put_back(batch)
                 return self._config.suspend_ms / 1000
-            if answer.count_done(len(left)) < len(left) and await self._must_wait(held, left, answer.error):
+            if answer.count_done(len(left)) < len(left) and await self._must_wait(held, left, answer):
                 held.put_back(batch)
                 return self._suspend_seconds(answer)
         offset = held.commit()
@@ -184,10 +184,10 @@ class OrderedRunner:
             self._offsets.update(held.queue, offset, increase_only=False)
         return None
 
-    async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage], error: str | None) -> bool:
+    async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage], answer: ConsumeResult) -> bool:
         """Count the failure; false when every message reached its limit and was given up."""
-        held.restore(batch, error)
-        limit = self._config.reconsume_limit(orderly=True)
+        held.restore(batch, answer.error)
+        limit = 0 if (answer.delay_level or 0) < 0 else self._config.reconsume_limit(orderly=True)
         waits = False
         for message in batch:
             give_up = self._resend if message.reconsume_times >= limit else None
