@@ -397,3 +397,13 @@ async def test_receive_gives_up_after_its_time_and_stop_ends_a_waiting_loop(clus
     await asyncio.sleep(0.05)
     await consumer.stop()
     assert await asyncio.wait_for(waiting, 5) == 0
+
+
+async def test_a_stop_waits_for_no_message_that_nobody_took(cluster: Standalone) -> None:
+    namesrv = cluster.namesrv_address
+    await send_numbers(namesrv, "Numbers", 40)
+    config = ConsumerConfig(drain_ms=3_600_000)
+    consumer = Consumer("readers", "Numbers", namesrv=namesrv, from_where="first", config=config)
+    await consumer.start()
+    assert await consumer.receive(timeout_ms=30_000) is not None
+    await asyncio.wait_for(consumer.stop(), 60)
