@@ -55,6 +55,7 @@ KERNELS = (
     "rocketlake.codec.property_scan",
     "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
+    "rocketlake.broker.delay.due_run",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_header",
     "rocketlake.broker.hot.plain_pull",

@@ -11,7 +11,7 @@ from rocketlake.base.errors import LinkError
 from rocketlake.model.topic import DELAY_TOPIC
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
-from rocketlake.protocol.headers.send import SendBackHeader
+from rocketlake.protocol.headers.send import RecallHeader, SendBackHeader
 from rocketlake.protocol.headers.transaction import EndTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -154,3 +154,38 @@ async def _sends_without_a_pause(group: ReplicaGroup) -> None:
             sends.append(asyncio.ensure_future(group.client.invoke(f"{host}:10911", command, 3000)))
             sends[-1].add_done_callback(lambda sent: sent.cancelled() or sent.exception())
         await group.clock.sleep(0.004)
+
+
+async def test_a_recall_counts_though_its_master_is_lost_at_once(group: ReplicaGroup) -> None:
+    """It may be sent again to the new master, which has it then twice."""
+    old = group.master
+    handles = []
+    for number in range(4):
+        header = send_header(properties=f"TIMER_DELAY_MS\x0120000\x02UNIQ_KEY\x01K{number}\x02")
+        answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, header, b"%d" % number)
+        assert answer is not None and answer.code == OK and answer.fields is not None
+        handles.append(answer.fields["recallHandle"])
+    for handle in handles[:2]:
+        answer = await ask(group, old, RequestCode.RECALL_MESSAGE, RecallHeader(topic="T", recall_handle=handle))
+        assert answer is not None and answer.code == OK
+    group.crash(old)
+    await group.until(lambda: group.masters and old not in group.masters)
+    for handle in handles[1:3]:
+        header = RecallHeader(topic="T", recall_handle=handle)
+        answer = await ask(group, group.master, RequestCode.RECALL_MESSAGE, header)
+        assert answer is not None and answer.code == OK
+    await group.clock.run_for(25_000)
+    assert group.bodies(group.master) == [b"3"]
+
+
+async def test_a_recall_that_the_replicas_lack_is_not_acknowledged(group: ReplicaGroup) -> None:
+    """The new master would deliver the message."""
+    old = group.master
+    header = send_header(properties="TIMER_DELAY_MS\x0120000\x02")
+    answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, header, b"stays")
+    assert answer is not None and answer.fields is not None
+    handle = answer.fields["recallHandle"]
+    await group.clock.run_for(1000)
+    cut_off(group, old)
+    answer = await ask(group, old, RequestCode.RECALL_MESSAGE, RecallHeader(topic="T", recall_handle=handle))
+    assert answer is None or answer.code != OK

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from interop.apache import ApacheCluster, apache_cluster, run_driver
-from rocketlake import Message, NoRoute, Producer, PullConsumer
+from rocketlake import Message, NoRoute, Producer, PullConsumer, RemoteError
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import BrokerProcess
 from tests.interop.releases import jars_of
 
@@ -105,6 +106,68 @@ async def test_our_client_sends_for_a_time_to_apache(apache_jars: None, tmp_path
         create_topic(cluster.namesrv, TOPIC)
         await send(cluster.namesrv, range(COUNT), 2000, 130)
         judge(await delivered(cluster.namesrv, COUNT), range(COUNT))
+
+
+def test_java_takes_messages_back_from_our_broker(our_namesrv: str) -> None:
+    """Of 31 messages 15 are taken back. The last one is due at once: Java's client is told that it is too late."""
+    topic = "Recalled"
+    create_topic(our_namesrv, topic)
+    with ThreadPoolExecutor(1) as pool:
+        came = pool.submit(run_driver, "Later", "consume", our_namesrv, topic, "recalled", 16, 90, peer="server550")
+        told = run_driver("Recall", our_namesrv, topic, COUNT, 12_000, peer="server550")
+        result = came.result()
+    assert told == {"sent": 31, "recalled": 15, "wrong": 0, "late": ResponseCode.ILLEGAL_OPERATION}
+    assert (result["distinct"], result["duplicates"], result["early"]) == (16, 0, 0)
+
+
+async def test_our_client_takes_messages_back_from_apache(apache_jars: None, tmp_path: Path) -> None:
+    jars_of("server550")
+    with apache_cluster(tmp_path, settings=SIZES | {"recallMessageEnable": "true"}, peer="server550") as cluster:
+        create_topic(cluster.namesrv, TOPIC)
+        await recall_odd(cluster.namesrv)
+
+
+async def test_apache_that_takes_none_back_says_so_with_the_setting(apache_jars: None, tmp_path: Path) -> None:
+    jars_of("server550")
+    with apache_cluster(tmp_path, settings=SIZES, peer="server550") as cluster:
+        create_topic(cluster.namesrv, TOPIC)
+        async with Producer("later", namesrv=cluster.namesrv) as producer:
+            sent = await producer.send(Message(TOPIC, b"0 0", delay=20))
+            with pytest.raises(RemoteError, match="recallMessageEnable"):
+                await producer.recall(TOPIC, sent.recall_handle)
+
+
+async def recall_odd(namesrv: str) -> None:
+    """Of 30 messages the odd ones are taken back, each fourth twice; the even ones come."""
+    async with Producer("later", namesrv=namesrv) as producer:
+        sent = [await producer.send(Message(TOPIC, b"%d %d" % (n, now_ms()), delay=8)) for n in range(COUNT)]
+        for number in range(1, COUNT, 2):
+            for _ in range(2 if number % 4 == 1 else 1):
+                assert await producer.recall(TOPIC, sent[number].recall_handle) == sent[number].message_id
+    judge(await delivered(namesrv, COUNT // 2), range(0, COUNT, 2))
+
+
+async def test_a_recall_that_waits_counts_when_the_store_changes_hands(apache_jars: None, tmp_path: Path) -> None:
+    """Taken back at our broker, due at Apache's on the same store."""
+    jars_of("server550")
+    cluster = ApacheCluster(tmp_path, settings=SIZES, peer="server550")
+    try:
+        cluster.start_namesrv()
+        ours = ours_on(cluster, tmp_path)
+        ours.start()
+        try:
+            create_topic(cluster.namesrv, TOPIC)
+            async with Producer("later", namesrv=cluster.namesrv) as producer:
+                due = now_ms() + WAIT_MS
+                sent = [await producer.send(Message(TOPIC, b"%d %d" % (n, due), deliver_at=due)) for n in range(COUNT)]
+                for each in sent[::2]:
+                    await producer.recall(TOPIC, each.recall_handle)
+        finally:
+            assert ours.stop() == 0
+        cluster.start_broker()
+        judge(await delivered(cluster.namesrv, COUNT // 2), range(1, COUNT, 2))
+    finally:
+        cluster.stop()
 
 
 async def load(namesrv: str) -> None:

@@ -27,6 +27,7 @@ from rocketlake.model.group import CustomizedRetry, GroupConfig, RetryPolicy
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_id import offset_message_id, parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.recall_handle import RecallHandle
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
@@ -39,7 +40,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
-from rocketlake.protocol.headers.send import PushReplyHeader, SendBackHeader, SendHeaderV2
+from rocketlake.protocol.headers.send import PushReplyHeader, RecallHeader, SendBackHeader, SendHeaderV2
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader, ResumeCheckHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -80,6 +81,8 @@ class BrokerWorld:
         self._waiting: set[asyncio.Task[None]] = set()
         self._heard: list[str] = []
         self._offsets = {"nowhere": 10_000_000}
+        self._handles = {"nonsense": "AAAA"}
+        """Recall handles of sends by name; "" if the answer had none."""
         self._refusing: set[str] = set()
         self._halves: dict[str, tuple[int, int]] = {"nowhere": (10_000_000, 0)}
         """(physical offset, half queue offset) of half messages by name; one that is checked gets that of its copy."""
@@ -182,6 +185,19 @@ class BrokerWorld:
         header.max_reconsume_times = int(limit) if limit else None
         answer = await self._ask(Command.request(RequestCode.SEND_MESSAGE_V2, header, body.encode()))
         return self._stored(answer, name)
+
+    async def recall(self, name: str, topic: str = "T") -> list[str]:
+        """Take back the message that was sent under this name."""
+        header = RecallHeader(topic=topic, recall_handle=self._handles[name])
+        answer = await self._ask(Command.request(RequestCode.RECALL_MESSAGE, header))
+        return _failure(answer) or ["recalled"]
+
+    async def handle(self, name: str) -> list[str]:
+        """The recall handle of this send, in plain words."""
+        if not self._handles[name]:
+            return ["no handle"]
+        topic, broker, due, _id = RecallHandle.of_text(self._handles[name])
+        return [f"handle of {topic} at {broker} due in {int(due) - self._clock.now_ms()} ms"]
 
     async def send_batch(
         self, topic: str, bodies: str, queue: str = "0", properties: str = "", inner: str = ""
@@ -437,6 +453,7 @@ class BrokerWorld:
         ids = fields["msgId"].split(",")
         if name:
             self._offsets[name] = parse_offset_message_id(ids[0])[2]
+            self._handles[name] = fields.get("recallHandle", "")
         count = f" count={len(ids)}" if len(ids) > 1 else ""
         return [f"stored queue={fields['queueId']} offset={fields['queueOffset']}{count}"]
 

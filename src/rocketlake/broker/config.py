@@ -280,6 +280,16 @@ class BrokerConfig:
         why="answers to request messages that wait for the word of their clients; above it they are refused as busy",
     )
 
+    # Behaviour: messages for a time
+    recall_enabled: bool = setting(
+        True, java="recallMessageEnable", why="producers may take back messages that wait for their time"
+    )
+    recall_when_not_writeable: bool = setting(
+        True,
+        java="allowRecallWhenBrokerNotWriteable",
+        why="recalls are taken though brokerPermission holds no write bit",
+    )
+
     # Behaviour: transactions
     reject_transactions: bool = setting(
         False, java="rejectTransactionMessage", why="refuse half messages of transactions"
@@ -428,6 +438,8 @@ UPDATABLE = frozenset(
         "lite_pull_enabled",
         "property_filter_enabled",
         "reject_transactions",
+        "recall_enabled",
+        "recall_when_not_writeable",
         "store_replies",
         "transaction_timeout_ms",
         "transaction_checks_max",

@@ -35,6 +35,7 @@ from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
+from rocketlake.broker.processors.recall import Recall
 from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.processors.reply import SendReply
 from rocketlake.broker.processors.send import Send
@@ -52,6 +53,7 @@ __all__ = [
     "Row",
     "Use",
     "client_rows",
+    "delay_rows",
     "dispatcher_rows",
     "group_rows",
     "membership_rows",
@@ -112,6 +114,11 @@ def sending_rows(send: Send, send_back: SendBack, reply: SendReply) -> Iterator[
     yield Row(Code.SEND_REPLY_MESSAGE_V2,               reply.send,                 Lane.SEND,      Use.PUBLISH)
     yield Row(Code.CONSUMER_SEND_MSG_BACK, send_back.send_back, Lane.SEND, Use.SUBSCRIBE, cold=Cold.ANY_ORDER)
     # fmt: on
+
+
+def delay_rows(recall: Recall) -> Iterator[Row]:
+    """Messages that wait for their time."""
+    yield Row(Code.RECALL_MESSAGE, recall.recall, Lane.SEND, Use.PUBLISH)
 
 
 def transaction_rows(end: Handler, resume: Handler) -> Iterator[Row]:

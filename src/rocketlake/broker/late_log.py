@@ -36,6 +36,7 @@ _PUTS = frozenset(
         Code.SEND_BATCH_MESSAGE,
         Code.CONSUMER_SEND_MSG_BACK,
         Code.END_TRANSACTION,
+        Code.RECALL_MESSAGE,
     )
 )
 _WAIT_SECONDS = 5.0  # as long as Apache's AllocateMappedFileService lets an append wait

@@ -194,6 +194,7 @@ class Producer(_Blocking[AsyncProducer]):
 
     send = _waiting(AsyncProducer.send)
     request = _waiting(AsyncProducer.request)
+    recall = _waiting(AsyncProducer.recall)
     replier = _on_loop(AsyncProducer.replier)
     send_oneway = _waiting(AsyncProducer.send_oneway)
     send_nowait = _on_loop(AsyncProducer.send_nowait)
@@ -211,6 +212,7 @@ class TransactionProducer(_Blocking[AsyncTransactionProducer]):
     send_in_transaction = _waiting(AsyncTransactionProducer.send_in_transaction)
     send = _waiting(AsyncTransactionProducer.send)
     request = _waiting(AsyncTransactionProducer.request)
+    recall = _waiting(AsyncTransactionProducer.recall)
     replier = _on_loop(AsyncTransactionProducer.replier)
     send_oneway = _waiting(AsyncTransactionProducer.send_oneway)
     send_nowait = _on_loop(AsyncTransactionProducer.send_nowait)

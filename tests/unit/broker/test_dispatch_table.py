@@ -84,6 +84,7 @@ async def test_sends_and_pulls_are_in_the_lanes_that_limit_them(table: dict[Code
         Code.CONSUMER_SEND_MSG_BACK,
         Code.SEND_REPLY_MESSAGE,
         Code.SEND_REPLY_MESSAGE_V2,
+        Code.RECALL_MESSAGE,
     }
     assert {code for code, row in table.items() if row.lane is Lane.PULL} == {
         Code.PULL_MESSAGE,

@@ -56,6 +56,10 @@ class DeliveredBefore:
         A level whose search is over is missing.
         """
 
+    def log_end(self, level: int) -> int:
+        """Messages of the level at or behind this place of the log have no copy; 0: none has, the search is over."""
+        return self._log_end if level in self._without_copy else 0
+
     def end_of_copy(self, level: int, parked: StoredMessage, topic: str) -> PhysicalOffset | None:
         """The end of the copy of the level's next message in the log; None if the message is to be delivered now.
 

@@ -27,7 +27,7 @@ from rocketlake.model.topic import HALF_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutStatus
 
-__all__ = ["GONE", "Delivery"]
+__all__ = ["GONE", "Delivery", "nobody_waits"]
 
 _log = get_logger(__name__)
 
@@ -100,9 +100,9 @@ class Delivery:
             return None
         self._count_put(topic, 1, result.size)
         # No sender waits for this copy. With SYNC_FLUSH consumers can read it after a sync only: ask for one.
-        self._store.when_durable(result, wait=False, done=_nobody_waits)
+        self._store.when_durable(result, wait=False, done=nobody_waits)
         return result.next_offset
 
 
-def _nobody_waits(_status: PutStatus) -> None:
+def nobody_waits(_status: PutStatus) -> None:
     """The copy is stored; how safe it is shows in the progress of deliveries."""

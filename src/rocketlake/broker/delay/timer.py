@@ -6,7 +6,9 @@ Must not know   requests, producers, the bytes of the wheel.
 A message for a time lies in the timer topic, its target in REAL_TOPIC and REAL_QID, its time in TIMER_OUT_MS. Two
 duties. **Enter**: each message of the timer topic goes into the wheel, at the tick of its time; one that comes late, at
 the tick that is delivered next. **Deliver**: when a tick is over, so never early, its messages are delivered in the
-order in which they came. A message that waits longer than `timerRollWindowSlot` is stored anew in the timer topic when
+order in which they came, but for those that a message of the same tick takes back (TIMER_DEL_UNIQKEY; of the same
+topic, Apache asks for no topic). What came before the tick was over enters first, so that an acknowledged recall
+counts. A message that waits longer than `timerRollWindowSlot` is stored anew in the timer topic when
 half of its time is over, so that its record is younger than the retention.
 
 Progress never says "delivered" of a copy that may still be lost: a tick is cleared, and the checkpoint goes past it,
@@ -25,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
@@ -34,6 +37,7 @@ from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker, run_on
 from rocketlake.broker.delay.delivered import DeliveredBefore
 from rocketlake.broker.delay.delivery import GONE, Delivery
+from rocketlake.broker.delay.due_tick import DueTick
 from rocketlake.broker.delay.parking import TimerRules, real_target
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
@@ -51,6 +55,7 @@ _log = get_logger(__name__)
 _ENTER_BATCH = 256
 _DELIVER_BATCH = 32
 _RETRY_SECONDS = 0.1
+_SOON_SECONDS = 0.005
 _FLUSH_SECONDS = 1.0
 _MARGIN_MS = 60_000
 """What the old master may have put into a tick later than that of its time."""
@@ -58,6 +63,12 @@ _LOST_UNITS_MAX = 20_000
 """As many of the newest units a start looks at for one whose message is there."""
 _QUEUE = 0
 _LEVEL = 0
+
+
+class Runs(Protocol):
+    """See due_runs.py."""
+
+    def put(self, units: list[Unit], above: int, taken_back: frozenset[bytes]) -> int: ...
 
 
 class Timer(Service):
@@ -83,11 +94,14 @@ class Timer(Service):
         self._rules = rules
         self._workers = workers
         self._worker: Worker | None = None
+        self.runs: Runs | None = None
+        """Stores plain copies together; None without kernels."""
         self._delivery = Delivery(store, TIMER_TOPIC, clock, readable, count_put)
         self._read_ms = 0
-        self._units: deque[Unit] | None = None
+        self._due: DueTick | None = None
         """What is left of the tick `_read_ms`; None: not looked at yet."""
-        self._taken_back: set[str] = set()
+        self._enter_until: int | None = None
+        """Messages of the timer topic before this offset enter before the tick is looked at; None: not known yet."""
         self._unsafe: deque[tuple[int, int, int | None]] = deque()
         """(log offset of the last copy, the next tick then, the tick that was delivered)."""
         self._copies_end = 0
@@ -116,7 +130,7 @@ class Timer(Service):
         self._safe_read_ms = self._read_ms
         self._delivered_until = (checkpoint.master_queue_offset, checkpoint.read_ms - _MARGIN_MS)
         self._unsafe.clear()
-        self._units = None
+        self._due = self._enter_until = None
         self._log_end = self._store.max_physical_offset
         self._before = DeliveredBefore(self._store, (_LEVEL,), self._log_end, in_log_order=False)
         self._has_entered = False
@@ -158,7 +172,7 @@ class Timer(Service):
         lost: int | None = None
         for place, unit in itertools.islice(self._timers.newest(), _LOST_UNITS_MAX):
             is_cut = self._cut_at is not None and unit.physical_offset >= self._cut_at
-            if not is_cut and (found := self._message(unit)) is not None:
+            if not is_cut and (found := self.message_of(unit)) is not None:
                 return lost, found[0].queue_offset + 1
             lost = place
         return lost, None
@@ -179,6 +193,7 @@ class Timer(Service):
 
     def log_was_cut(self, end: PhysicalOffset) -> None:
         """Behind this place other messages follow now, and other ones behind the end of the timer topic."""
+        self._enter_until = None
         offset = self._store.next_offset(TIMER_TOPIC, _QUEUE)
         self._cut_at, self._cut_offset = (
             (end, offset) if self._cut_at is None else (min(self._cut_at, end), min(self._cut_offset, offset))
@@ -204,13 +219,23 @@ class Timer(Service):
             counter=self.edition,
         )
 
+    @property
+    def wheel(self) -> TimerStore:
+        """What waits; to be looked at only."""
+        return self._timers
+
+    @property
+    def next_tick(self) -> int:
+        """The tick to deliver next; what it holds may be delivered already."""
+        return self._read_ms
+
     def follow(self, told: TimerCheckpoint) -> None:
         """On a slave: how far the master is. Counts from the next start on."""
         self._timers.told = told
 
     def _move(self, read_ms: int, delivered: int | None) -> None:
         self._read_ms = read_ms
-        self._units = None
+        self._due = self._enter_until = None
         if self._unsafe and delivered is None and self._unsafe[-1][2] is None:
             self._unsafe.pop()  # an empty stretch: only its end counts
         self._unsafe.append((self._copies_end, read_ms, delivered))
@@ -272,8 +297,7 @@ class Timer(Service):
         """
         if not self._store.is_complete:
             return _RETRY_SECONDS
-        low = max(0, self._store.min_offset(TIMER_TOPIC, _QUEUE))
-        offset = min(max(self._timers.queue_offset, low), max(low, self._store.max_offset(TIMER_TOPIC, _QUEUE)))
+        offset = self._next_to_enter()
         entries = self._store.queue_entries(TIMER_TOPIC, _QUEUE, QueueOffset(offset), _ENTER_BATCH)
         if not entries:
             return None
@@ -290,6 +314,10 @@ class Timer(Service):
         self.edition += 1
         return 0.0
 
+    def _next_to_enter(self) -> int:
+        low = max(0, self._store.min_offset(TIMER_TOPIC, _QUEUE))
+        return min(max(self._timers.queue_offset, low), max(low, self._store.max_offset(TIMER_TOPIC, _QUEUE)))
+
     @property
     def _delivered_ticks(self) -> set[int]:
         """Those whose copies may still be lost: the wheel has them still."""
@@ -298,7 +326,7 @@ class Timer(Service):
 
     def _waiting(self, places: Iterator[tuple[int, PhysicalOffset]], now: int) -> Iterator[Waiting]:
         # The tick that is being delivered takes no more.
-        first = self._read_ms if self._units is None else self._read_ms + self._timers.precision_ms
+        first = self._read_ms if self._due is None else self._read_ms + self._timers.precision_ms
         entered, delivered_ms = self._delivered_until
         for queue_offset, place in places:
             found = self._delivery.read(place)
@@ -337,7 +365,7 @@ class Timer(Service):
         self._follow_clock(until)
         if self._read_ms >= until:
             return (self._read_ms + precision - now) / 1000
-        if self._units is None:
+        if self._due is None:
             filled = self._timers.next_filled(self._read_ms, until)
             if filled > self._read_ms:
                 self._move(filled, None)
@@ -345,51 +373,63 @@ class Timer(Service):
             if self._read_ms in self._delivered_ticks:
                 self._move(self._read_ms + precision, None)  # delivered before the clock was set back
                 return 0.0
-            self._load_tick()
-        assert self._units is not None
-        for _ in range(min(_DELIVER_BATCH, len(self._units))):
+            if not self._has_all_before_now():
+                pause = self.enter()
+                return _SOON_SECONDS if pause is None else pause
+            self._due = DueTick(self._timers, self._read_ms, self.message_of)
+        if not self._due.is_read:
+            self._due.read_on()
+            return 0.0
+        return self._deliver_some(self._due)
+
+    def _deliver_some(self, due: DueTick) -> float:
+        units = due.units
+        if units and self._store.log.is_late:
+            return _RETRY_SECONDS  # a put would have the loop wait for the next file of the log
+        above = self._before.log_end(_LEVEL)
+        end = self.runs.put(units, above, due.keys) if units and self.runs is not None else 0
+        self._copies_end = max(self._copies_end, end)
+        for _ in range(min(_DELIVER_BATCH, len(units)) if not end else 0):
             if self._store.log.is_late:
-                return _RETRY_SECONDS  # a put would have the loop wait for the next file of the log
-            end = self._deliver(self._units[0])
-            if end is None:
                 return _RETRY_SECONDS
-            self._copies_end = max(self._copies_end, end)
-            self._units.popleft()
-        if not self._units:
-            self._move(self._read_ms + precision, self._read_ms)
+            copy_end = self._deliver(units[-1], due)
+            if copy_end is None:
+                return _RETRY_SECONDS
+            self._copies_end = max(self._copies_end, copy_end)
+            units.pop()
+        if not units:
+            self._move(self._read_ms + self._timers.precision_ms, self._read_ms)
         return 0.0
+
+    def _has_all_before_now(self) -> bool:
+        """True when all messages entered that came before the tick was over, also what takes back one of them."""
+        if self._enter_until is None:
+            self._enter_until = self._store.next_offset(TIMER_TOPIC, _QUEUE)
+            if self._enter_until > self._store.max_offset(TIMER_TOPIC, _QUEUE):
+                self._store.sync_soon()  # they cannot be read yet
+        return self._next_to_enter() >= self._enter_until
 
     def _follow_clock(self, now_tick: int) -> None:
         """Go back with a clock that was set back: a tick that was delivered is empty, or known to be so."""
-        if self._read_ms <= now_tick + self._timers.precision_ms or self._units is not None:
+        if self._read_ms <= now_tick + self._timers.precision_ms or self._due is not None:
             return
         _log.warning("the clock was set back: the timer goes back by %d ms", self._read_ms - now_tick)
         self._unsafe = deque((end, min(next_ms, now_tick), tick) for end, next_ms, tick in self._unsafe)
         self._safe_read_ms = min(self._safe_read_ms, now_tick)
         self._move(now_tick, None)
 
-    def _load_tick(self) -> None:
-        """Raises NotInMemory."""
-        units = {unit.physical_offset: unit for unit in self._timers.units(self._read_ms)}
-        taken_back: set[str] = set()
-        for unit in units.values():
-            if unit.bits & DELETE and not unit.bits & ROLL and (found := self._message(unit)) is not None:
-                taken_back.add(found[0].properties[names.TIMER_DELETE_UNIQUE_KEY])
-        self._taken_back = taken_back
-        self._units = deque(unit for unit in units.values() if unit.bits & ROLL or not unit.bits & DELETE)
-
-    def _deliver(self, unit: Unit) -> int | None:
-        found = self._message(unit)
+    def _deliver(self, unit: Unit, due: DueTick) -> int | None:
+        found = self.message_of(unit)
         if found is None:
             return GONE
         message, properties = found
         if unit.bits & ROLL:
             return self._delivery.deliver(message, properties, (TIMER_TOPIC, _QUEUE), self._before, _LEVEL)
-        if not self._taken_back.isdisjoint(_keys(message)):
+        if due.is_taken_back(message):
             return GONE
         return self._delivery.deliver(message, properties, real_target(message.properties), self._before, _LEVEL)
 
-    def _message(self, unit: Unit) -> tuple[StoredMessage, bytes] | None:
+    def message_of(self, unit: Unit) -> tuple[StoredMessage, bytes] | None:
         """The message of a unit. None if a crash has lost it, and another one lies in its place."""
         found = self._delivery.read(PhysicalOffset(unit.physical_offset))
         if found is None or found[0].store_size != unit.size:
@@ -397,12 +437,6 @@ class Timer(Service):
         out_ms = _number(found[0].properties.get(names.TIMER_OUT_MS))
         is_early = out_ms is None or (self._tick(out_ms) > unit.due_ms and not unit.bits & ROLL)
         return None if is_early else found
-
-
-def _keys(message: StoredMessage) -> tuple[str, ...]:
-    """What a message that takes this one back may name: its unique key; before 5.4 the topic, too."""
-    key = message.unique_key
-    return () if key is None else (key, message.properties.get(names.REAL_TOPIC, "") + key)
 
 
 def _number(text: str | None) -> int | None:

@@ -6,18 +6,22 @@ Must not know   what the message was, how long the disk takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.intake.put_answer import CODE_OF, put_failure
 from rocketlake.broker.intake.sequenced_puts import NOTHING_KNOWN, Known
+from rocketlake.model import property_names as names
 from rocketlake.model.message_id import offset_message_id, offset_message_ids
+from rocketlake.model.names import is_retry_topic
+from rocketlake.model.recall_handle import RecallHandle
+from rocketlake.model.topic import TIMER_TOPIC
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.results import PutResult, PutStatus
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
 __all__ = ["SendAnswers"]
 
@@ -42,15 +46,17 @@ class SendAnswers:
         queue_id: int,
         unique_key: str | None,
         known: Known = NOTHING_KNOWN,
+        *,
+        recall_handle: str | None = None,
     ) -> Reply | Held:
         """The answer to a send that was put: now if nothing waits for the disk, else when the message is safe."""
+
+        def answer(status: PutStatus) -> Reply:
+            return self.answer(status, result, queue_id, unique_key, known, recall_handle=recall_handle)
+
         if self._intake.acks_at_once or not result.status.is_stored:
-            return self.answer(result.status, result, queue_id, unique_key, known)
-        self._intake.when_durable(
-            result,
-            properties,
-            lambda status: request.answer(self.answer(status, result, queue_id, unique_key, known)),
-        )
+            return answer(result.status)
+        self._intake.when_durable(result, properties, lambda status: request.answer(answer(status)))
         return HELD
 
     def answer(
@@ -60,6 +66,8 @@ class SendAnswers:
         queue_id: int,
         unique_key: str | None,
         known: Known = NOTHING_KNOWN,
+        *,
+        recall_handle: str | None = None,
     ) -> Reply:
         """The answer to a send that ended with this status; `known`: messages of it that were stored before."""
         if not status.is_stored:
@@ -74,6 +82,7 @@ class SendAnswers:
             queue_id=queue_id,
             queue_offset=result.queue_offset,
             transaction_id=unique_key,
+            recall_handle=recall_handle,
             region=config.region_id,
             trace_on=config.trace_on,
             known=known.messages or None,
@@ -82,6 +91,14 @@ class SendAnswers:
         if status is PutStatus.OK:
             return Reply(ResponseCode.SUCCESS, header)
         return Reply(CODE_OF[status], header, remark=status.name)
+
+    def recall_handle(self, message: PutMessage, properties: Mapping[str, str], unique_key: str) -> str | None:
+        """By what the producer may take the message back: only one that waits for its time, and for no retry."""
+        target = properties.get(names.REAL_TOPIC, "")
+        if message.topic != TIMER_TOPIC or is_retry_topic(target) or " " in unique_key:
+            return None
+        due_ms = int(properties[names.TIMER_OUT_MS]) + 1
+        return RecallHandle(target, self._config.now.broker_name, str(due_ms), unique_key).to_text()
 
     @cached_property
     def _address(self) -> tuple[str, int]:

@@ -81,4 +81,5 @@ class SingleSends:
             park_half(message, properties, header.producer_group)
             room_bytes = HALF_ROOM_BYTES
         result = self.intake.put(message, properties, room_bytes=room_bytes)
-        return self.answers.when_durable(request, result, properties, queue_id, unique_key)
+        handle = self.answers.recall_handle(message, properties, unique_key)
+        return self.answers.when_durable(request, result, properties, queue_id, unique_key, recall_handle=handle)

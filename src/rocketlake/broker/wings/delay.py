@@ -9,7 +9,10 @@ from __future__ import annotations
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.delay.timer import Timer
+from rocketlake.broker.dispatch_table import delay_rows
+from rocketlake.broker.processors.recall import Recall
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.plain_runs import due_runs
 from rocketlake.broker.wings.wing import MasterWing
 from rocketlake.model.topic import DELAY_TOPIC, TIMER_TOPIC
 from rocketlake.store.timer.timer_store import TimerStore
@@ -49,7 +52,10 @@ class Delay(MasterWing):
             readable=ground.readable_queue,
             count_put=ground.stats.count_put,
         )
+        self.timer.runs = due_runs(ground)
         store.after_cut.append(self.timer.log_was_cut)
+        recall = Recall(ground.config, ground.topics, ground.intake, rules, clock, store_address=ground.role.address)
+        self.rows = tuple(delay_rows(recall))
         self.tables = (self.progress,)
         self.arrivals = {DELAY_TOPIC: self.schedule.message_parked, TIMER_TOPIC: self.timer.message_came}
         self.adopt(self.schedule, *[self.timer] * rules.is_enabled)

@@ -24,11 +24,13 @@ from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import FrameAsker
 
 if TYPE_CHECKING:
+    from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
 
-__all__ = ["are_there", "end_runs", "one_of", "pull_run", "send_run"]
+__all__ = ["are_there", "due_runs", "end_runs", "one_of", "pull_run", "send_run"]
 
 _KERNELS = (
+    "rocketlake.broker.delay.due_run",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
@@ -69,6 +71,15 @@ def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts, ends
     )
     ground.topics.on_change.append(lambda _name: sends.forget_topics())
     return sends.serve
+
+
+def due_runs(ground: Ground) -> DueRuns | None:
+    """Stores plain copies of messages that are due."""
+    if not are_there():
+        return None
+    from rocketlake.broker.delay.due_runs import DueRuns
+
+    return DueRuns(ground.store, ground.topics, ground.stats.count_put, precision_ms=ground.timer_rules.precision_ms)
 
 
 def pull_run(ground: Ground, pull: Pull) -> Run | None:

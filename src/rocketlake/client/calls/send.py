@@ -57,6 +57,8 @@ class SendResult(msgspec.Struct, frozen=True):
     queue_offset: int
     transaction_id: str = ""
     region: str = ""
+    recall_handle: str = ""
+    """Of a message that waits for its time (`deliver_at`, `delay`): `producer.recall` takes it back."""
 
 
 def not_safe(topic: str, results: Sequence[SendResult]) -> NotSafe | None:
@@ -212,6 +214,7 @@ def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address:
         reply.queue_offset,
         reply.transaction_id or "",
         reply.region or "",
+        reply.recall_handle or "",
     )
 
 

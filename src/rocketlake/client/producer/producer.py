@@ -34,6 +34,7 @@ from rocketlake.client.producer.batch import check_batch, results_of_batch, spli
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.message_check import MessageCheck, as_now
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
+from rocketlake.client.producer.recalls import recall
 from rocketlake.client.producer.replier import Replier, ReplyFunction
 from rocketlake.client.producer.requests import Requests
 from rocketlake.client.user_functions import check_function, is_for_caller
@@ -226,6 +227,15 @@ class Producer(Service):
         check_function("function", function, takes="(message)")
         self._repliers.append(Replier(function, self.send, threads=threads, clock=self._clock))
         return self._repliers[-1]
+
+    async def recall(self, topic: str, handle: str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message that waits for its time: `handle` is the `recall_handle` of its SendResult.
+
+        Returns its id: it will not be delivered. It may be called twice. Raises RemoteError (too late; the broker does
+        not recall), LinkError, UsageError (no handle, or one of another topic).
+        """
+        self._must_run()
+        return await recall(self.instance, self.group, topic, handle, self._deadline(timeout_ms))
 
     def send_oneway(
         self,

@@ -1,4 +1,4 @@
-"""Headers of looking messages up: by key, by physical offset.
+"""Headers of looking messages up: by key, by physical offset, by the time for which they wait.
 
 Owns        field names.
 Must not know   the key index.

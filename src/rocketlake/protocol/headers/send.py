@@ -1,4 +1,4 @@
-"""Headers of sending: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, send-back, their answer, pushed replies.
+"""Headers of sending: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, send-back, their answer, replies, recalls.
 
 Owns        field names, long and one-letter.
 Must not know   records, batch bodies (codec/record_batch.py).
@@ -123,3 +123,18 @@ def parse_host_text(text: str) -> tuple[str, int]:
     if not separator or not port.isdigit():
         raise UsageError(f"address {text[:100]!r} is not host:port", hint="write it as 127.0.0.1:9876")
     return address.strip("[]").lstrip("/"), int(port)
+
+
+class RecallHeader(TopicHeader, kw_only=True):
+    """RECALL_MESSAGE."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class RecallReplyHeader(Header, kw_only=True):
+    """Answer of RECALL_MESSAGE. `msg_id`: the unique key of the message that was taken back."""
+
+    msg_id: str
+    region: str | None = field(default=None, name="MSG_REGION")

@@ -80,6 +80,8 @@ class Unit(NamedTuple):
     physical_offset: int
     size: int
     """Of its record in the commit log."""
+    topic_hash: int = 0
+    """Java's hash of the topic that the message is for."""
 
 
 def pack_slot(tick: int, slot: Slot) -> bytes:
@@ -103,10 +105,12 @@ def pack_unit(unit: Unit, written_ms: int, topic_hash: int) -> bytes:
 
 def unpack_unit(data: bytes, at: int = 0) -> Unit | None:
     """None where no unit lies."""
-    size, previous, bits, written_ms, delay_ms, physical_offset, record_bytes, _hash, _zero = UNIT.unpack_from(data, at)
+    size, previous, bits, written_ms, delay_ms, physical_offset, record_bytes, topic_hash, _zero = UNIT.unpack_from(
+        data, at
+    )
     if size != UNIT_BYTES or not 0 < bits <= 0xF:
         return None
-    return Unit(previous, bits, written_ms + delay_ms, physical_offset, record_bytes)
+    return Unit(previous, bits, written_ms + delay_ms, physical_offset, record_bytes, topic_hash)
 
 
 def pack_blank(size: int) -> bytes:

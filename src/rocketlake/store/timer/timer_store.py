@@ -183,19 +183,25 @@ class TimerStore:
         """See TimerWheel.next_filled."""
         return until_ms if self._open is None else self._open[1].next_filled(from_ms, until_ms)
 
+    def newest_place(self, time_ms: int) -> int:
+        """Where the newest unit lies that waits for a tick; NOWHERE if none waits."""
+        slot = None if self._open is None else self._open[1].slot(time_ms)
+        return NOWHERE if slot is None else slot.last
+
+    def unit_before(self, place: int) -> tuple[Unit | None, int]:
+        """(the unit there, the place of the one before it in its tick); None: there is none, the tick is at its end."""
+        unit = None if self._open is None else self._open[0].unit(place)
+        if unit is None or unit.previous >= place:
+            return unit, NOWHERE  # a damaged chain must not run in a circle
+        return unit, unit.previous
+
     def units(self, time_ms: int) -> list[Unit]:
         """What waits for a tick, in the order in which it came."""
-        if self._open is None:
-            return []
-        log, wheel = self._open
-        slot = wheel.slot(time_ms)
         found: list[Unit] = []
-        place = NOWHERE if slot is None else slot.last
-        while (unit := log.unit(place)) is not None:
-            found.append(unit)
-            if unit.previous >= place:
-                break  # a damaged chain must not run in a circle
-            place = unit.previous
+        place = self.newest_place(time_ms)
+        while (step := self.unit_before(place))[0] is not None:
+            found.append(step[0])
+            place = step[1]
         found.reverse()
         return found
 
