@@ -36,6 +36,7 @@ from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, ProducerEntry, SubscriptionEntry
 from rocketlake.protocol.bodies.lock import LockBody
 from rocketlake.protocol.bodies.queue_map import QueueEntry
+from rocketlake.protocol.bodies.waiting import TimerMetrics
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
@@ -191,6 +192,12 @@ class BrokerWorld:
         header = RecallHeader(topic=topic, recall_handle=self._handles[name])
         answer = await self._ask(Command.request(RequestCode.RECALL_MESSAGE, header))
         return _failure(answer) or ["recalled"]
+
+    async def waiting(self) -> list[str]:
+        """How many messages wait for their time, by topic, as slaves of RocketMQ ask."""
+        answer = await self._ask(Command.request(RequestCode.GET_TIMER_METRICS))
+        counts = TimerMetrics.decode(answer.body_bytes).timing_count if answer.code == 0 else {}
+        return _failure(answer) or [f"{topic} waiting={each.count}" for topic, each in sorted(counts.items())]
 
     async def handle(self, name: str) -> list[str]:
         """The recall handle of this send, in plain words."""

@@ -40,6 +40,7 @@ from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.processors.reply import SendReply
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
+from rocketlake.broker.processors.waiting import Waiting
 from rocketlake.broker.replicas.editions import Editions
 from rocketlake.broker.replicas.known_lives import KnownLives
 from rocketlake.net import dispatcher
@@ -116,9 +117,11 @@ def sending_rows(send: Send, send_back: SendBack, reply: SendReply) -> Iterator[
     # fmt: on
 
 
-def delay_rows(recall: Recall) -> Iterator[Row]:
+def delay_rows(recall: Recall, waiting: Waiting) -> Iterator[Row]:
     """Messages that wait for their time."""
     yield Row(Code.RECALL_MESSAGE, recall.recall, Lane.SEND, Use.PUBLISH)
+    yield Row(Code.GET_WAITING_MESSAGES, waiting.messages, Lane.ADMIN, Use.READ)
+    yield Row(Code.GET_TIMER_METRICS, waiting.metrics, Lane.ADMIN, Use.READ)
 
 
 def transaction_rows(end: Handler, resume: Handler) -> Iterator[Row]:

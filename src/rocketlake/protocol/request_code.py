@@ -192,6 +192,7 @@ class RequestCode(IntEnum):
     CHANGE_ROLE = 290013  # broker
     GET_RECORD_MARK = 290014  # broker
     CHECK_LIFE = 290015  # broker
+    GET_WAITING_MESSAGES = 290016  # broker
     CONTROLLER_GET_GROUPS = 290002  # controller
     CONTROLLER_GET_SWITCHES = 290003  # controller
 

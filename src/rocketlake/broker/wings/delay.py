@@ -11,6 +11,7 @@ from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.delay.timer import Timer
 from rocketlake.broker.dispatch_table import delay_rows
 from rocketlake.broker.processors.recall import Recall
+from rocketlake.broker.processors.waiting import Waiting
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.plain_runs import due_runs
 from rocketlake.broker.wings.wing import MasterWing
@@ -55,7 +56,8 @@ class Delay(MasterWing):
         self.timer.runs = due_runs(ground)
         store.after_cut.append(self.timer.log_was_cut)
         recall = Recall(ground.config, ground.topics, ground.intake, rules, clock, store_address=ground.role.address)
-        self.rows = tuple(delay_rows(recall))
+        waiting = Waiting(self.timer, ground.cold_requests, lambda: ground.config.now.broker_name, clock)
+        self.rows = tuple(delay_rows(recall, waiting))
         self.tables = (self.progress,)
         self.arrivals = {DELAY_TOPIC: self.schedule.message_parked, TIMER_TOPIC: self.timer.message_came}
         self.adopt(self.schedule, *[self.timer] * rules.is_enabled)

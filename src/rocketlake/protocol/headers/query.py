@@ -47,3 +47,18 @@ class ViewMessageHeader(RequestHeader, kw_only=True):
 
     offset: Int64
     topic: str | None = None
+
+
+class WaitingMessagesHeader(RequestHeader, kw_only=True):
+    """GET_WAITING_MESSAGES: those due from `from_ms` on and before `to_ms`, of `topic` or of all.
+
+    `limit`: most entries of the answer; 0: none, but the counts of each topic. `tick`, `place`: where the last answer
+    ended.
+    """
+
+    topic: str | None = None
+    from_ms: Int64 = 0
+    to_ms: Int64 = 2**62
+    limit: Int32 = 100
+    tick: Int64 = 0
+    place: Int64 = -1
