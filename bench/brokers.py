@@ -76,12 +76,14 @@ class Side:
 
 
 class Apache(Side):
-    """Apache RocketMQ 5.3.3 in its default configuration but a 1 GiB heap."""
+    """Apache RocketMQ in its default configuration but a 1 GiB heap."""
 
     name = "apache"
+    peer = "server"
+    """Whose jars: 5.3.3, `server550` is 5.5.0."""
 
     def __init__(self, root: Path, settings: dict[str, object] | None = None) -> None:
-        self._cluster = ApacheCluster(root, heap="1g", settings=settings)
+        self._cluster = ApacheCluster(root, heap="1g", settings=settings, peer=self.peer)
         self.namesrv, self.broker = self._cluster.namesrv, self._cluster.broker
         self.store = self._cluster.store
 

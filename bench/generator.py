@@ -41,8 +41,13 @@ Bytes = npt.NDArray[np.uint8]
 class Template:
     """Frames of one form: the places in it that differ from message to message."""
 
-    def __init__(self, topic: str, queues: Sequence[int], body_bytes: int, delay_level: int = 0) -> None:
-        """`queues` must have equally many digits: the frames are equally long. Delay level 0: not delayed."""
+    def __init__(
+        self, topic: str, queues: Sequence[int], body_bytes: int, delay_level: int = 0, property: str = ""
+    ) -> None:
+        """`queues` must have equally many digits: the frames are equally long. Delay level 0: not delayed.
+
+        `property`: name=value, of every message.
+        """
         digits = {len(str(queue)) for queue in (queues[0], queues[-1])}
         if len(digits) != 1:
             raise ValueError(f"queues {queues[0]} to {queues[-1]} differ in their number of digits")
@@ -50,6 +55,7 @@ class Template:
         self._queues = np.array([list(str(queue).encode()) for queue in queues], np.uint8)
         unique_key = b"7F000001BEEF18B4AAC2000000000000"
         delay = f"\x02DELAY\x01{delay_level}".encode() if delay_level else b""
+        delay += ("\x02" + property.replace("=", "\x01", 1)).encode() if property else b""
         fields = {
             b"a": b"bench_generator", b"b": topic.encode(), b"c": b"TBW102", b"d": b"4",
             b"e": b"0" * self._queue_digits, b"f": b"0", b"g": b"0" * 13, b"h": b"0",
@@ -240,13 +246,14 @@ class Generator:
         first = int(rate * warm)
         return self._outcome(due[first:], left[first:], answered[first:])
 
-    def closed_loop(self, window: int, warm: float, seconds: float) -> Outcome:
-        """`window` messages outstanding for warm + seconds."""
+    def closed_loop(self, window: int, warm: float, seconds: float, most: int | None = None) -> Outcome:
+        """`window` messages outstanding for warm + seconds, or until `most` were sent."""
         capacity = 1 << 20
         answered, left = np.zeros(capacity), np.zeros(capacity)
         begin = time.monotonic()
         first, credit = -1, window
-        while (now := time.monotonic()) < begin + warm + seconds:
+        while (now := time.monotonic()) < begin + warm + seconds and self.sent != most:
+            credit = credit if most is None else min(credit, most - self.sent)
             if first < 0 and now >= begin + warm:
                 first = self.sent
             if self.sent + credit > len(left):
@@ -298,6 +305,8 @@ def main() -> None:
     parser.add_argument("--queues", default="100-999", help="queue ids, first-last, equally many digits")
     parser.add_argument("--body-bytes", type=int, default=1024)
     parser.add_argument("--delay-level", type=int, default=0)
+    parser.add_argument("--property", default="", help="name=value, of every message")
+    parser.add_argument("--messages", type=int, help="closed loop: end after so many")
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--warm", type=float, default=3)
     parser.add_argument("--seconds", type=float, default=5)
@@ -305,12 +314,12 @@ def main() -> None:
     if (options.rate is None) == (options.window is None):
         parser.error("give --rate (open loop) or --window (closed loop)")
     low, high = (int(part) for part in options.queues.split("-"))
-    template = Template(options.topic, range(low, high + 1), options.body_bytes, options.delay_level)
+    template = Template(options.topic, range(low, high + 1), options.body_bytes, options.delay_level, options.property)
     with contextlib.closing(Generator(options.broker, template, options.connections)) as generator:
         if options.rate is not None:
             outcome = generator.open_loop(options.rate, options.warm, options.seconds)
         else:
-            outcome = generator.closed_loop(options.window, options.warm, options.seconds)
+            outcome = generator.closed_loop(options.window, options.warm, options.seconds, options.messages)
     print(json.dumps({name: getattr(outcome, name) for name in Outcome.__slots__}), flush=True)
 
 

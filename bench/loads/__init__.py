@@ -14,6 +14,7 @@ from bench.loads import (
     queues,
     request_reply,
     starts,
+    timer,
     transaction,
 )
 from bench.plan import Load
@@ -31,5 +32,6 @@ LOADS: tuple[Load, ...] = (
     *connections.LOADS,
     *python_client.LOADS,
     *request_reply.LOADS,
+    *timer.LOADS,
 )
 """All, in the order they run: a later one may use the rates of an earlier one."""

@@ -109,7 +109,7 @@ async def test_our_client_sends_for_a_time_to_apache(apache_jars: None, tmp_path
 
 
 def test_java_takes_messages_back_from_our_broker(our_namesrv: str) -> None:
-    """Of 31 messages 15 are taken back. The last one is due at once: Java's client is told that it is too late."""
+    """Of 31 messages 15 are taken back. The last one is due soon: Java's client is told that it is too late."""
     topic = "Recalled"
     create_topic(our_namesrv, topic)
     with ThreadPoolExecutor(1) as pool:

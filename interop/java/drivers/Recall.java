@@ -10,7 +10,7 @@ import org.apache.rocketmq.common.message.Message;
 
 /**
  * `NAMESRV TOPIC COUNT MILLIS`: sends so many messages for a time, and takes back those with an odd number, each fourth
- * twice. Bodies are "n due", as those of Later. The last message is due at once and taken back too late.
+ * twice. Bodies are "n due", as those of Later. The last message is due soon and taken back too late.
  * Last line: "sent=N recalled=M wrong=W late=CODE"; wrong: another id was told. Clients before 5.3.2 have no recall.
  */
 public class Recall {
@@ -24,7 +24,7 @@ public class Recall {
         producer.start();
         List<SendResult> results = new ArrayList<>();
         for (int n = 0; n <= count; n++) {
-            long due = System.currentTimeMillis() + (n < count ? millis : 1);
+            long due = System.currentTimeMillis() + (n < count ? millis : 1500);
             Message message = new Message(args[1], (n + " " + due).getBytes(StandardCharsets.UTF_8));
             Message.class.getMethod("setDeliverTimeMs", long.class).invoke(message, due);
             results.add(producer.send(message));
@@ -35,7 +35,7 @@ public class Recall {
             }
             recalled++;
         }
-        Thread.sleep(1100);
+        Thread.sleep(2600);
         try {
             recall(producer, args[1], results.get(count));
         } catch (MQBrokerException error) {

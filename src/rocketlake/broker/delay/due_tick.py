@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
-from rocketlake.store.timer.layout import DELETE, ROLL, Unit
+from rocketlake.store.timer.layout import DELETE, NOWHERE, ROLL, Unit
 from rocketlake.store.timer.timer_store import TimerStore
 
 __all__ = ["DueTick", "recalled_by"]
@@ -47,16 +47,16 @@ class DueTick:
     def read_on(self) -> None:
         """Read the next piece. Raises NotInMemory or OSError: call it again."""
         assert self._recalls is not None
-        for _ in range(_UNITS_A_STEP):
-            unit, before = self._timers.unit_before(self._place)
-            if unit is None:
-                self._read_recalls(self._recalls)
-                return
-            if unit.physical_offset not in self._seen:  # else it was put in twice: a crash came between
-                self._seen.add(unit.physical_offset)
-                is_recall = unit.bits & DELETE and not unit.bits & ROLL
-                (self._recalls if is_recall else self.units).append(unit)
-            self._place = before
+        if self._place == NOWHERE:
+            self._read_recalls(self._recalls)
+            return
+        piece, self._place = self._timers.chain(self._place, _UNITS_A_STEP)
+        for unit in piece:
+            if unit.physical_offset in self._seen:
+                continue  # it was put in twice: a crash came between
+            self._seen.add(unit.physical_offset)
+            is_recall = unit.bits & DELETE and not unit.bits & ROLL
+            (self._recalls if is_recall else self.units).append(unit)
 
     def _read_recalls(self, recalls: list[Unit]) -> None:
         for _ in range(min(_RECALLS_A_STEP, len(recalls))):

@@ -35,7 +35,7 @@ from rocketlake.protocol.bodies.waiting import (
 )
 from rocketlake.protocol.headers.query import WaitingMessagesHeader
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.timer.layout import DELETE, ROLL, Unit
+from rocketlake.store.timer.layout import DELETE, NOWHERE, ROLL, Unit
 
 __all__ = ["Waiting"]
 
@@ -87,9 +87,11 @@ class Waiting:
         end = self._clock.now_ms() + timers.horizon_ms
         while tick < min(end, header.to_ms):
             place = timers.newest_place(tick)
-            while (step := timers.unit_before(place))[0] is not None:
-                unit, before = step
-                assert unit is not None
+            while place != NOWHERE:
+                piece, before = timers.chain(place, 1)
+                if not piece:
+                    break
+                (unit,) = piece
                 is_new = tick != header.tick or header.place < 0 or place <= header.place
                 if is_new and (walk.is_full or walk.looked == units_max):
                     answer.tick, answer.place = tick, place

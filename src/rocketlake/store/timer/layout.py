@@ -25,6 +25,7 @@ __all__ = [
     "SLOTS",
     "SLOTS_A_ROUND",
     "SLOT_BYTES",
+    "UNIT",
     "UNIT_BYTES",
     "Slot",
     "Unit",

@@ -16,6 +16,8 @@ from rocketlake.base.errors import StoreError
 from rocketlake.store.paths import offset_file_name
 from rocketlake.store.timer.layout import (
     BLANK_BYTES,
+    NOWHERE,
+    UNIT,
     UNIT_BYTES,
     Unit,
     is_blank,
@@ -147,6 +149,29 @@ class TimerLog:
             self._chunk = self._files[file_start].pread(place - file_start + UNIT_BYTES - first, first)
             self._chunk_start = file_start + first
         return unpack_unit(self._chunk, place - self._chunk_start)
+
+    def chain(self, place: int, most: int) -> tuple[list[Unit], int]:
+        """(units of one tick from this place on, the newest first, at most so many; where the next one lies).
+
+        The place is NOWHERE behind the oldest one. Called for each message that is due: it does what `unit` does.
+        """
+        found: list[Unit] = []
+        start, end, unpack = self.start, self.end, UNIT.unpack_from
+        chunk, chunk_start = self._chunk, self._chunk_start
+        while len(found) < most and start <= place < end:
+            if not 0 <= place - chunk_start <= len(chunk) - UNIT_BYTES:
+                self.unit(place)
+                chunk, chunk_start = self._chunk, self._chunk_start
+            size, previous, bits, written_ms, delay_ms, offset, record_bytes, topic_hash, _ = unpack(
+                chunk, place - chunk_start
+            )
+            if size != UNIT_BYTES or not 0 < bits <= 0xF:
+                return found, NOWHERE
+            found.append(Unit(previous, bits, written_ms + delay_ms, offset, record_bytes, topic_hash))
+            if previous >= place:
+                return found, NOWHERE  # a damaged chain must not run in a circle
+            place = previous
+        return found, place if start <= place < end else NOWHERE
 
     def back(self) -> Iterator[tuple[int, Unit]]:
         """(place, unit) of all, the newest first."""

@@ -13,6 +13,7 @@ units: that is what a power cut leaves that kept the slot and lost its unit.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -188,22 +189,13 @@ class TimerStore:
         slot = None if self._open is None else self._open[1].slot(time_ms)
         return NOWHERE if slot is None else slot.last
 
-    def unit_before(self, place: int) -> tuple[Unit | None, int]:
-        """(the unit there, the place of the one before it in its tick); None: there is none, the tick is at its end."""
-        unit = None if self._open is None else self._open[0].unit(place)
-        if unit is None or unit.previous >= place:
-            return unit, NOWHERE  # a damaged chain must not run in a circle
-        return unit, unit.previous
+    def chain(self, place: int, most: int) -> tuple[list[Unit], int]:
+        """(units of a tick from its `newest_place` on, the newest first; where the next one lies, NOWHERE: none)."""
+        return ([], NOWHERE) if self._open is None else self._open[0].chain(place, most)
 
     def units(self, time_ms: int) -> list[Unit]:
         """What waits for a tick, in the order in which it came."""
-        found: list[Unit] = []
-        place = self.newest_place(time_ms)
-        while (step := self.unit_before(place))[0] is not None:
-            found.append(step[0])
-            place = step[1]
-        found.reverse()
-        return found
+        return self.chain(self.newest_place(time_ms), sys.maxsize)[0][::-1]
 
     def done(self, time_ms: int) -> None:
         """All of this tick is delivered."""
