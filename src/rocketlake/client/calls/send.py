@@ -57,6 +57,8 @@ class SendResult(msgspec.Struct, frozen=True):
     queue_offset: int
     transaction_id: str = ""
     region: str = ""
+    trace_on: bool = True
+    """False: the broker wants no trace of it."""
 
 
 def not_safe(topic: str, results: Sequence[SendResult]) -> NotSafe | None:
@@ -212,6 +214,7 @@ def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address:
         reply.queue_offset,
         reply.transaction_id or "",
         reply.region or "",
+        reply.trace_on is not False,
     )
 
 
