@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import dlq, follow, group, lake, message, pipeline, replay, replicas, serve, spark, store, topic
+from rocketlake.cli import (
+    dlq,
+    follow,
+    group,
+    lake,
+    message,
+    message_look,
+    pipeline,
+    replay,
+    replicas,
+    serve,
+    spark,
+    store,
+    topic,
+)
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.takeover import takeover
 
@@ -31,6 +45,7 @@ app.command("takeover")(takeover)
 app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)
+app.add_typer(message_look.app, name="message")
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(replicas.app, name="replicas")
