@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +84,12 @@ def test_a_life_with_a_retry(rocketlake: Typed, cluster: EmbeddedCluster) -> Non
 
 def test_a_life_that_ends_in_the_dead_letters(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     (result,) = send(cluster, traced(cluster), Message("bad", b"one"))
-    consume(cluster, traced(cluster), "bad", [ConsumeResult.later(delay_level=-1)])
+    consume(cluster, traced(cluster), "bad", [ConsumeResult.later(delay_level=-1, error="no such shop")])
     assert steps(life(rocketlake, result.message_id)) == [
         ("sent", "sellers", "ok"),
         ("stored", None, None),
         ("consumed", "packers", "failed"),
-        ("dead letter", "packers", "failures: 1"),
+        ("dead letter", "packers", "failures: 1, the last: no such shop"),
     ]
 
 
@@ -174,3 +176,11 @@ def test_bad_words_are_refused(
     send(cluster, ClientConfig(namesrv=cluster.namesrv), Message("few", b"x"))
     with pytest.raises(UsageError, match=message):
         rocketlake("message", "get", "few", *words)
+
+
+def test_the_example(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    command = [sys.executable, str(EXAMPLE), cluster.namesrv]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.split()
+    assert printed[:3] == ["rocketlake", "message", "trace"]
+    consumed = [step for step in steps(life(rocketlake, printed[3])) if step[0].startswith("consumed")]
+    assert consumed == [("consumed", "packers", "failed"), ("consumed (retry 1)", "packers", "ok")]

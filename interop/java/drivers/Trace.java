@@ -3,10 +3,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.AccessChannel;
+import org.apache.rocketmq.client.MQAdmin;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.trace.TraceBean;
@@ -42,9 +45,11 @@ public class Trace {
         producer.setSendMsgTimeout(10000);
         producer.start();
         int sent = 0;
+        String last = "";
         for (int n = 0; n < Integer.parseInt(args[4]); n++, sent++) {
-            producer.send(new Message(args[2], "A", "k" + n, Integer.toString(n).getBytes(StandardCharsets.UTF_8)));
+            last = producer.send(new Message(args[2], "A", "k" + n, Integer.toString(n).getBytes(StandardCharsets.UTF_8))).getMsgId();
         }
+        awaitTrace(producer, last, "Pub", 1);
         producer.shutdown();
         System.out.println("sent=" + sent);
     }
@@ -52,6 +57,7 @@ public class Trace {
     static void consume(String[] args) throws Exception {
         Set<String> done = ConcurrentHashMap.newKeySet(), seen = ConcurrentHashMap.newKeySet();
         List<String> calls = new ArrayList<>();
+        AtomicReference<String> failed = new AtomicReference<>();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[3], true, null);
         consumer.setNamesrvAddr(args[1]);
         consumer.setVipChannelEnabled(false);
@@ -61,6 +67,7 @@ public class Trace {
             for (MessageExt message : messages) {
                 String body = new String(message.getBody(), StandardCharsets.UTF_8);
                 synchronized (calls) { calls.add(body); }
+                if (body.equals("1")) failed.set(message.getMsgId());
                 if (seen.add(body) && body.equals("1")) {
                     context.setDelayLevelWhenNextConsume(1);
                     return ConsumeConcurrentlyStatus.RECONSUME_LATER;
@@ -72,9 +79,26 @@ public class Trace {
         consumer.start();
         long end = System.currentTimeMillis() + Integer.parseInt(args[5]) * 1000L;
         while (done.size() < Integer.parseInt(args[4]) && System.currentTimeMillis() < end) Thread.sleep(20);
-        Thread.sleep(200); // the hook behind the last call
+        awaitTrace(consumer, failed.get(), "SubAfter", 2);
         consumer.shutdown();
         System.out.println("distinct=" + done.size() + " calls=" + calls.size());
+    }
+
+    /** What waits when a client is shut down may be lost. */
+    static void awaitTrace(MQAdmin client, String id, String kind, int times) throws Exception {
+        long end = System.currentTimeMillis() + 60_000;
+        for (int found = 0; found < times && System.currentTimeMillis() < end; Thread.sleep(50)) {
+            found = 0;
+            try {
+                for (MessageExt trace : client.queryMessage("RMQ_SYS_TRACE_TOPIC", id, 32, 0, Long.MAX_VALUE).getMessageList()) {
+                    for (String record : new String(trace.getBody(), StandardCharsets.UTF_8).split("\u0002")) {
+                        if (record.startsWith(kind + "\u0001") && record.contains("\u0001" + id + "\u0001")) found++;
+                    }
+                }
+            } catch (MQClientException nothingYet) {
+                continue;
+            }
+        }
     }
 
     static void encode() {

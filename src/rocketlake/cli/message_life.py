@@ -20,6 +20,7 @@ from rocketlake.cli.message_text import place_of
 from rocketlake.client.trace.format import EndTransaction, MessageType, Pub, Recall, SubAfter, SubBefore
 from rocketlake.client.trace.read import Told, told_of
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.property_names import LAST_ERROR
 from rocketlake.model.names import dead_letter_topic, retry_topic
 
 __all__ = ["Life", "Step", "life_of"]
@@ -130,6 +131,8 @@ def _told_steps(told: Iterable[Told]) -> Iterator[Step]:
 def _stored_step(message: StoredMessage, what: str, by: str | None = None) -> Step:
     failures = message.reconsume_times
     result = f"failures: {failures}" if by else None
+    if result and (error := message.properties.get(LAST_ERROR)):
+        result += f", the last: {error}"
     return Step(message.store_ms, what, place_of(message), by, None, None, result, _STORED + 2 * failures)
 
 
@@ -137,7 +140,9 @@ async def _groups(cluster: Cluster, topic: str) -> set[str]:
     """Those that ever were connected with the topic."""
     if await cluster.find_route(topic) is None:
         return set()
-    return await ClusterGroups(cluster).known_readers(topic)
+    groups = ClusterGroups(cluster)
+    # Apache's brokers name the topic itself among its groups.
+    return await groups.known_readers(topic) & set(await groups.all())
 
 
 async def _steps_of_group(cluster: Cluster, lookup: Lookup, group: str, message_id: str) -> list[Step]:
@@ -154,7 +159,7 @@ async def _progress(cluster: Cluster, group: str, stored: Iterable[StoredMessage
     """A group of which no client tells: has it gone past the message?"""
     steps = []
     for message in stored:
-        offset = (await ClusterGroups(cluster).committed(group, [message.message_queue]))[message.message_queue]
+        offset = (await ClusterGroups(cluster).committed(group, [message.message_queue], zero_if_young=False))[message.message_queue]
         if offset > message.queue_offset:
             steps.append(Step(0, "passed", place_of(message), group, result=f"the group is at offset {offset}"))
         elif offset >= 0:
