@@ -20,8 +20,8 @@ from rocketlake.cli.message_text import place_of
 from rocketlake.client.trace.format import EndTransaction, MessageType, Pub, Recall, SubAfter, SubBefore
 from rocketlake.client.trace.read import Told, told_of
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.property_names import LAST_ERROR
 from rocketlake.model.names import dead_letter_topic, retry_topic
+from rocketlake.model.property_names import LAST_ERROR
 
 __all__ = ["Life", "Step", "life_of"]
 
@@ -159,7 +159,8 @@ async def _progress(cluster: Cluster, group: str, stored: Iterable[StoredMessage
     """A group of which no client tells: has it gone past the message?"""
     steps = []
     for message in stored:
-        offset = (await ClusterGroups(cluster).committed(group, [message.message_queue], zero_if_young=False))[message.message_queue]
+        queue = message.message_queue
+        offset = (await ClusterGroups(cluster).committed(group, [queue], zero_if_young=False))[queue]
         if offset > message.queue_offset:
             steps.append(Step(0, "passed", place_of(message), group, result=f"the group is at offset {offset}"))
         elif offset >= 0:

@@ -107,7 +107,7 @@ async def test_the_cost_is_shared_by_the_messages_and_a_long_call_is_told(clock:
     it = Stage(clock, service)
     it.takes_seconds = 6.0
     await it.take(message(0), message(1), message(2))
-    clock.advance(6.0)
+    clock.advance(6000)
     await clock.settle()
     after = [each for each in it.records if isinstance(each, SubAfter)]
     assert [each.cost_ms for each in after] == [2000] * 3
