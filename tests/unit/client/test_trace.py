@@ -25,8 +25,10 @@ from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.sys_flag import COMPRESSED
 from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.headers.send import SendHeader, SendReplyHeader, read_send_header
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from tests.unit.client.records import stored_record
 
 TRACE = "RMQ_SYS_TRACE_TOPIC"
 
@@ -176,6 +178,40 @@ async def test_a_transaction_is_told_with_its_end(stage: Stage) -> None:
     assert end == EndTransaction(
         end.at_ms, "DefaultRegion", "g", "T", half.message_id, None, "k", "a:10911", MessageType.TRANSACTION_END,
         half.message_id, TransactionState.COMMIT, False,
+    )  # fmt: skip
+
+
+async def test_an_end_that_a_broker_asked_for_is_told(stage: Stage) -> None:
+    answered = asyncio.Event()
+
+    def end(request: Request) -> Reply:
+        answered.set()
+        return Reply()
+
+    stage.broker.handlers[RequestCode.END_TRANSACTION] = end
+    await stage.peers.kill("a")
+    await stage.peers.broker(stage.broker)
+    producer = await stage.producer(TransactionProducer, check=lambda message: TransactionEnd.ROLLBACK, topics=["T"])
+    await producer.instance.heartbeat()
+    async with asyncio.timeout(60):
+        for switch in ("false", "true"):
+            properties = {
+                "PGROUP": "g",
+                "UNIQ_KEY": switch,
+                "TRAN_MSG": "true",
+                "TRACE_ON": switch,
+                "MSG_REGION": "north",
+            }
+            record = stored_record(b"body", property_text.encode(properties), queue_id=0, queue_offset=1)
+            question = CheckTransactionHeader(tran_state_table_offset=1, commit_log_offset=9, transaction_id="x")
+            await stage.broker.ask_client(RequestCode.CHECK_TRANSACTION_STATE, question, record)
+            await answered.wait()
+            answered.clear()
+    await producer.stop()
+    (told,) = stage.records()
+    assert isinstance(told, EndTransaction)
+    assert (told.message_id, told.region, told.state, told.is_checked) == (
+        "true", "north", TransactionState.ROLLBACK, True,
     )  # fmt: skip
 
 

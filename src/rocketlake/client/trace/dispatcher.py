@@ -27,8 +27,8 @@ from rocketlake.model.message import Message
 __all__ = ["Dispatcher"]
 
 log = get_logger(__name__)
-RECORDS_MAX = 2048
-"""More do not wait."""
+RECORDS_MAX = 20_480
+"""More do not wait: Java's client holds 2048 batches of ten ready to be sent."""
 FLUSH_RECORDS = 100
 FLUSH_SECONDS = 5.0
 TEXT_CHARS_MAX = 128_000
