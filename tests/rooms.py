@@ -31,10 +31,11 @@ ROOMS = {
     " integration/test_takeover*.py integration/test_under_apaches_controller.py integration/test_unfit_heirs.py"
     " simulation/test_switch.py simulation/test_transaction_histories.py simulation/test_real_groups.py",
     "cli": "unit/cli unit/install integration/test_cli_*.py integration/test_how_to.py integration/test_packages.py"
-    " integration/test_lost_register.py integration/test_supervisor.py",
+    " integration/test_lost_register.py integration/test_supervisor.py integration/test_message_life.py",
     "client": "unit/client integration/test_client_*.py integration/test_first_positions.py integration/test_how_to.py"
     " integration/test_any_delay.py integration/test_bad_input.py integration/test_dead_letters.py"
-    " integration/test_pitfalls.py integration/test_payload.py simulation/test_switch.py simulation/test_requests.py",
+    " integration/test_pitfalls.py integration/test_payload.py simulation/test_switch.py simulation/test_requests.py"
+    " integration/test_message_life.py golden/test_trace.py",
     "codec": "unit/codec property/test_codec_properties.py golden/test_records.py parity/test_checksum.py"
     " parity/test_column_batch.py parity/test_name_set.py parity/test_property_text.py parity/test_record*.py",
     "controller": "unit/controller scenarios/test_controllers.py histories/test_etcd.py"

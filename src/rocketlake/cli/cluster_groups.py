@@ -104,11 +104,7 @@ class ClusterGroups:
         Each member is asked: a broker knows for a group only what the last heartbeat of any member said. A member that
         does not tell counts if its group was ever connected with the topic.
         """
-        masters = await self._cluster.topic_masters(topic)
-        answers = await self._cluster.at_each(
-            masters, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicConsumersHeader(topic=topic)
-        )
-        known = {name for each in answers.values() for name in GroupList.decode(each.body_bytes).groups}
+        known = await self.known_readers(topic)
         readers = {}
         for group in sorted(known | set(await self.all())):
             clients = [
@@ -119,6 +115,14 @@ class ClusterGroups:
             if clients:
                 readers[group] = clients
         return readers
+
+    async def known_readers(self, topic: str) -> set[str]:
+        """Groups that were ever connected with the topic, as its brokers know them."""
+        masters = await self._cluster.topic_masters(topic)
+        answers = await self._cluster.at_each(
+            masters, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicConsumersHeader(topic=topic)
+        )
+        return {name for each in answers.values() for name in GroupList.decode(each.body_bytes).groups}
 
     async def committed(
         self, group: str, queues: Collection[MessageQueue], *, zero_if_young: bool = True

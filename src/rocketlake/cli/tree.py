@@ -16,6 +16,7 @@ from rocketlake.cli import (
     group,
     lake,
     message,
+    message_look,
     pipeline,
     replay,
     replicas,
@@ -46,6 +47,7 @@ app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)
 app.add_typer(schedule.app, name="schedule")
+app.add_typer(message_look.app, name="message")
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(replicas.app, name="replicas")

@@ -14,6 +14,7 @@ from enum import Enum
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import setting
+from rocketlake.model.topic import TRACE_TOPIC
 
 SECOND = 1000
 MINUTE = 60 * SECOND
@@ -85,6 +86,10 @@ class ClientConfig(Ranged):
         low=1,
         why="longest wait for an answer about routes, heartbeats, members or offsets",
     )
+    trace: bool = setting(
+        False, java="enableTrace", why="tell the trace topic about each send, transaction and listener call"
+    )
+    trace_topic: str = setting(TRACE_TOPIC, java="traceTopic", why="the topic of message traces")
 
     @property
     def name_servers(self) -> tuple[str, ...]:

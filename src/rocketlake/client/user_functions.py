@@ -8,6 +8,7 @@ Must not know   when they are called.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +55,9 @@ class FunctionCall(Generic[T, R]):
         if self._pool is None:
             return cast("Awaitable[R]", self._function(argument))
         loop = asyncio.get_running_loop()
-        return cast("Awaitable[R]", loop.run_in_executor(self._pool, self._function, argument))
+        return cast(
+            "Awaitable[R]", loop.run_in_executor(self._pool, contextvars.copy_context().run, self._function, argument)
+        )
 
     def close(self) -> None:
         """Free the worker threads; a function still running finishes by itself."""

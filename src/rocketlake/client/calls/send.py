@@ -59,6 +59,8 @@ class SendResult(msgspec.Struct, frozen=True):
     region: str = ""
     recall_handle: str = ""
     """Of a message that waits for its time (`deliver_at`, `delay`): `producer.recall` takes it back."""
+    trace_on: bool = True
+    """False: the broker wants no trace of it."""
 
 
 def not_safe(topic: str, results: Sequence[SendResult]) -> NotSafe | None:
@@ -215,6 +217,7 @@ def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address:
         reply.transaction_id or "",
         reply.region or "",
         reply.recall_handle or "",
+        reply.trace_on is not False,
     )
 
 

@@ -32,6 +32,7 @@ from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.consumer.running import restore_topic
 from rocketlake.client.consumer.send_back import SendBack
+from rocketlake.client.trace.tracing import traced
 from rocketlake.client.user_functions import check_function, is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
@@ -55,6 +56,9 @@ class PushConsumer(GroupConsumer):
         self.orderly, self.broadcasting = told["orderly"], told["broadcasting"]
         # A broadcasting consumer finds its offset file again after a restart.
         super().__init__("push consumer", group, told, has_stable_id=self.broadcasting)
+        self.hooks, self._trace = traced(
+            self.instance, group, "CONSUME", self.hooks, consume_timeout_ms=self.config.consume_timeout_ms
+        )
         self._listener = listener
         self._files = told.get("files") or PosixFiles()
         self._store = self._make_store()
@@ -111,6 +115,8 @@ class PushConsumer(GroupConsumer):
         self._build()
         self.instance.add_consumer(self._membership)
         await super().start()
+        if self._trace is not None:
+            await self._trace.start()
         self._workers = self._runner.start(self, self._held.all)
         if isinstance(self._runner, OrderedRunner):
             self.instance.masters.on_move.append(self._runner.master_moved)
@@ -214,6 +220,7 @@ class PushConsumer(GroupConsumer):
             self._held.leave_all,
             partial(self.instance.remove_consumer, self._membership),
             super().stop,
+            *([self._trace.stop] if self._trace else []),
             self._call.close,
             *([self.instance.stop] if self._own_instance else []),
         )

@@ -14,7 +14,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.process_queue import ProcessQueue
-from rocketlake.client.hooks import ConsumeEvent, Hooks, run_hooks
+from rocketlake.client.hooks import ConsumeEvent, Hooks, around, run_hooks
 from rocketlake.client.user_functions import is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
@@ -55,14 +55,28 @@ async def consume(
     if batch[0].topic == names.retry_topic(group):
         for message in batch:
             restore_topic(message, group)
-    event = None
-    if hooks.before_consume or hooks.after_consume:
-        event = ConsumeEvent(group, list(batch), queue)
-        run_hooks(hooks.before_consume, event)
-        begun = clock.monotonic()
+    if not (hooks.before_consume or hooks.after_consume or hooks.around_consume):
+        return await _run(call, group, queue, batch, None)
+    event = ConsumeEvent(group, list(batch), queue)
+    run_hooks(hooks.before_consume, event)
+    begun = clock.monotonic()
+    with around(hooks.around_consume, event):
+        answer = await _run(call, group, queue, batch, event)
+        if answer is None:
+            return None
+        event.latency_ms = (clock.monotonic() - begun) * 1000
+        event.done = answer.count_done(len(batch))
+        event.is_success = event.done == len(batch)
+    run_hooks(hooks.after_consume, event)
+    return answer
+
+
+async def _run(
+    call: ListenerCall, group: str, queue: MessageQueue, batch: list[StoredMessage], event: ConsumeEvent | None
+) -> ConsumeResult | None:
     try:
         # A copy: the listener may change the list.
-        answer = call.result(await call.begin(list(batch)))
+        return call.result(await call.begin(list(batch)))
     except NotConsumed:
         return None
     except BaseException as error:
@@ -70,9 +84,6 @@ async def consume(
             raise
         ids = ", ".join(message.message_id for message in batch)
         log.exception("listener of group %s failed on %s of %s; it comes again later", group, ids, queue)
-        answer = ConsumeResult.failed(error)
-    if event is not None:
-        event.latency_ms = (clock.monotonic() - begun) * 1000
-        event.is_success = answer.count_done(len(batch)) == len(batch)
-        run_hooks(hooks.after_consume, event)
-    return answer
+        if event is not None:
+            event.error = error
+        return ConsumeResult.failed(error)

@@ -19,7 +19,7 @@ queue_order.py when the caller chose the queue. In the same time a topic without
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -58,12 +58,12 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class _Send:
-    """One send. Hooks see `message`, brokers get `outgoing`."""
+    """One send. Hooks see `messages`, brokers get `outgoing`."""
 
     outgoing: Outgoing
     fixed: MessageQueue | None
     deadline: Deadline
-    message: Message
+    messages: Sequence[Message]
     turn: Turn | None
     tries: int
     attempts: list[tuple[str, BaseException]] = field(default_factory=list)
@@ -106,17 +106,17 @@ class Attempts:
         self._orders: dict[MessageQueue, QueueOrder] = {}
 
     async def send(
-        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: Deadline, message: Message
+        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: Deadline, messages: Sequence[Message]
     ) -> SendResult:
         """Send it to `fixed`, or to any queue. Raises NoRoute, SendFailed, RemoteError."""
         if fixed is None:
-            return await self._repeat(_Send(outgoing, None, deadline, message, None, 1 + self._config.retries))
+            return await self._repeat(_Send(outgoing, None, deadline, messages, None, 1 + self._config.retries))
         order = self._orders.get(fixed)
         if order is None:
             order = self._orders[fixed] = QueueOrder()
         turn = order.enter()
         try:
-            return await self._repeat(_Send(outgoing, fixed, deadline, message, turn, 1))
+            return await self._repeat(_Send(outgoing, fixed, deadline, messages, turn, 1))
         finally:
             turn.leave()
 
@@ -164,7 +164,7 @@ class Attempts:
         """The time of one attempt, out of what is left for all."""
         asked, queues = self._config.attempt_timeout_ms, self._instance.known_queues(send.outgoing.topic)
         has_others = queues and queues[0].broker_name != queues[-1].broker_name  # they are sorted
-        if asked < 0 or not has_others or TRANSACTION_PREPARED in send.message.properties:
+        if asked < 0 or not has_others or TRANSACTION_PREPARED in send.messages[0].properties:
             return left_ms
         return min(left_ms, asked or max(_SHARE_MS_MIN, left_ms // send.tries))
 
@@ -220,7 +220,7 @@ class Attempts:
         address = send.address or await instance.master(queue.broker_name, send.outgoing.topic)
         event = None
         if self._hooks.before_send or self._hooks.after_send:
-            event = SendEvent(self._sender.group, send.message, queue, address)
+            event = SendEvent(self._sender.group, send.messages, queue, address)
             run_hooks(self._hooks.before_send, event)
         if send.born_ms < 0:
             send.born_ms = self._clock.now_ms()
@@ -237,6 +237,8 @@ class Attempts:
             if self._faults.enabled:
                 now = self._clock.monotonic()
                 self._faults.sent(queue.broker_name, (now - begun) * 1000, now)
+            if event is not None:
+                event.result = result
             return result
         finally:
             if event is not None:

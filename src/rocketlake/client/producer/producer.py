@@ -15,6 +15,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NoReply, NoRoute, NotRunning, TooManySends
-from rocketlake.client.hooks import Hooks
+from rocketlake.client.hooks import NO_HOOKS, Hooks, Sending, around
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.member import TransactionCheck
 from rocketlake.client.producer.attempts import Attempts, Deadline
@@ -37,6 +38,7 @@ from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_ke
 from rocketlake.client.producer.recalls import recall
 from rocketlake.client.producer.replier import Replier, ReplyFunction
 from rocketlake.client.producer.requests import Requests
+from rocketlake.client.trace.tracing import traced
 from rocketlake.client.user_functions import check_function, is_for_caller
 from rocketlake.model import names, property_names, sys_flag
 from rocketlake.model.message import Message, StoredMessage
@@ -76,9 +78,9 @@ class Producer(Service):
             raise UsageError(f"compression {self.config.compression!r} is not known", hint="use zlib, lz4 or zstd")
         self._compression_type = COMPRESSION_TYPES[self.config.compression]
         self._sender = Sender(group, self.config.template_topic, self.config.new_topic_queues)
-        self.hooks = hooks or Hooks()
         self._own_instance = instance is None
         self.instance = instance or ClientInstance(client_settings(client_config, namesrv), clock=clock)
+        self.hooks, self._trace = traced(self.instance, group, "PRODUCE", hooks or Hooks())
         self._clock = self.instance.clock
         faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(faults)
@@ -110,6 +112,8 @@ class Producer(Service):
         self.instance.add_producer(self.group, self._checked_by)
         self.instance.reply_takers.append(self._requests.take)
         await super().start()
+        if self._trace is not None:
+            await self._trace.start()
         if self._own_instance:
             await self.instance.start()
 
@@ -124,6 +128,7 @@ class Producer(Service):
             partial(self.instance.reply_takers.remove, self._requests.take),
             *[each.close for each in self._repliers],
             partial(self.instance.remove_producer, self.group),
+            *([self._trace.stop] if self._trace else []),
             super().stop,
             *([self.instance.stop] if self._own_instance else []),
         )
@@ -169,9 +174,13 @@ class Producer(Service):
         selector: Selector | None,
         key: str | int | None,
     ) -> SendResult:
-        if queue is not None or selector is not None or key is not None:
-            queue = await self._fixed_queue(message, deadline, queue, selector, key)
-        return await self._attempts.send(self._prepare(message), queue, deadline, message)
+        with self._around((message,)) as sending:
+            if queue is not None or selector is not None or key is not None:
+                queue = await self._fixed_queue(message, deadline, queue, selector, key)
+            result = await self._attempts.send(self._prepare(message), queue, deadline, (message,))
+            if sending is not None:
+                sending.results = (result,)
+            return result
 
     def request(
         self,
@@ -252,6 +261,12 @@ class Producer(Service):
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
     ) -> None:
         self._check(message)
+        with self._around((message,)):
+            await self._write_oneway(message, queue, selector, key)
+
+    async def _write_oneway(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
+    ) -> None:
         deadline = self._deadline(None)
         target = await self._fixed_queue(message, deadline, queue, selector, key)
         if target is None:
@@ -315,18 +330,31 @@ class Producer(Service):
         check_batch(messages)
         for message in messages:
             self._check(message)
-        fixed = await self._fixed_queue(messages[0], self._deadline(timeout_ms), queue, None, key)
         results: list[SendResult] = []
+        with self._around(messages) as sending:
+            if sending is not None:
+                sending.results = results
+            await self._send_parts(messages, results, timeout_ms, queue, key)
+        return results
+
+    async def _send_parts(
+        self,
+        messages: list[Message],
+        results: list[SendResult],
+        timeout_ms: int | None,
+        queue: MessageQueue | None,
+        key: str | int | None,
+    ) -> None:
+        """Add the results of one part after the other."""
+        fixed = await self._fixed_queue(messages[0], self._deadline(timeout_ms), queue, None, key)
         limit = min(self.config.batch_bytes_max, self.config.message_bytes_max)
         for part in list(split(messages, self._make_key, self._prepare, bytes_max=limit)):
+            own = messages[len(results) : len(results) + len(part.message_ids)]
             try:
-                first = await self._attempts.send(
-                    part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)]
-                )
+                first = await self._attempts.send(part.outgoing, fixed, self._deadline(timeout_ms), own)
             except RocketLakeError as error:
                 raise BatchFailed(messages[0].topic, results, len(messages), error) from error
             results += results_of_batch(first, part.message_ids)
-        return results
 
     async def flush(self) -> None:
         """Wait until every `send_nowait` so far has its result."""
@@ -347,6 +375,12 @@ class Producer(Service):
     def _check(self, message: Message) -> None:
         self._must_run()
         self._messages.check(message)
+
+    def _around(self, messages: Sequence[Message]) -> AbstractContextManager[Sending | None]:
+        """Before the messages are encoded: a hook may put properties on them."""
+        if not self.hooks.around_send:
+            return NO_HOOKS
+        return around(self.hooks.around_send, Sending(self.group, messages))
 
     def _deadline(self, timeout_ms: int | None) -> Deadline:
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms

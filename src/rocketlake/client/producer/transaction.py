@@ -12,6 +12,7 @@ may be committed twice when an end crosses a question.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,7 +27,7 @@ from rocketlake.base.service import stop_each
 from rocketlake.client.calls.send import SendResult, SendStatus
 from rocketlake.client.calls.transaction import TransactionEnd, end_of_check, end_of_send
 from rocketlake.client.config import ClientConfig, ProducerConfig
-from rocketlake.client.hooks import Hooks
+from rocketlake.client.hooks import EndEvent, Hooks, run_hooks
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.member import Answer
 from rocketlake.client.producer.message_check import as_now
@@ -147,7 +148,7 @@ class TransactionProducer(Producer):
             half.unique_key = sent.message_id
             half.properties[names.TRANSACTION_ID] = sent.transaction_id or sent.message_id
             end, error = await self._decide(local, half)
-        await self._tell(sent, end, error)
+        await self._tell(half, sent, end, error)
         return TransactionResult(sent, end, error)
 
     async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, Exception | None]:
@@ -157,7 +158,8 @@ class TransactionProducer(Producer):
                 answer = await cast("Awaitable[End]", function(message))
             else:
                 loop = asyncio.get_running_loop()
-                answer = await loop.run_in_executor(self._pool, cast("Callable[[Message], End]", function), message)
+                plain = cast("Callable[[Message], End]", function)
+                answer = await loop.run_in_executor(self._pool, contextvars.copy_context().run, plain, message)
             if answer is not None and not isinstance(answer, TransactionEnd):
                 raise TypeError(f"a transaction ends with TransactionEnd or None, not {type(answer).__name__}")
         except Exception as error:
@@ -165,7 +167,7 @@ class TransactionProducer(Producer):
             return TransactionEnd.UNKNOWN, error
         return answer or TransactionEnd.UNKNOWN, None
 
-    async def _tell(self, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
+    async def _tell(self, half: Message, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
         """Tell the broker's master the end, also a new master; a broker that is not reached asks later."""
         limit_ms = self.config.send_timeout_ms
         until = self._clock.monotonic() + limit_ms / 1000
@@ -181,6 +183,9 @@ class TransactionProducer(Producer):
                     return
                 await instance.after_break(queue, _END_PAUSE_SECONDS)
             else:
+                if self.hooks.after_end:
+                    event = EndEvent(self.group, half, sent.message_id, address, end, False, sent.region, sent.trace_on)
+                    run_hooks(self.hooks.after_end, event)
                 return
 
     def _take_question(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
@@ -202,6 +207,9 @@ class TransactionProducer(Producer):
             log.exception("the transaction of message %s of group %s is not known", message.unique_key, self.group)
             end, error = TransactionEnd.UNKNOWN, problem
         answer(end_of_check(self.group, question, message, end, _remark(error)))
+        if self.hooks.after_end:
+            address = "{}:{}".format(*message.store_host)
+            run_hooks(self.hooks.after_end, EndEvent(self.group, message, message.message_id, address, end, True))
 
 
 def _remark(error: BaseException | None) -> str | None:

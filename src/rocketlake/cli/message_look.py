@@ -1,0 +1,146 @@
+"""`rocketlake message get | trace`: find messages, and follow the life of one.
+
+Owns        options and output of these commands.
+Must not know   how messages are found (lookup.py), where steps of a life are read (message_life.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, objects, show_json, show_table
+
+if TYPE_CHECKING:
+    from rocketlake.cli.lookup import Lookup
+    from rocketlake.cli.message_life import Life
+    from rocketlake.model.message import StoredMessage
+
+__all__ = ["app"]
+
+app = CommandTree(help="Find messages, follow the life of one.")
+_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+
+
+@app.command()
+def get(
+    topic: Annotated[str, typer.Argument(help="Topic name.", show_default=False)],
+    message_id: Annotated[
+        str | None, typer.Option("--id", help="The id that a send or a tail printed.", show_default=False)
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="A key of the message.", show_default=False)] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="PLACE", help="broker/queue@offset, as a tail prints it.", show_default=False),
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Stored from this time on, or 10m ago; also with --key.", show_default=False
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Stored before this time, or 10m ago.", show_default=False),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-c", min=1, max=10_000, help="So many at most, from --from on.")
+    ] = 32,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Print messages of a topic, found by id, key, place or time. No group is disturbed; without one, exit code 1."""
+    from rocketlake.base.clock import SystemClock
+    from rocketlake.base.errors import RocketLakeError, UsageError
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.lookup import Lookup
+    from rocketlake.cli.message_text import details, everything, json_line, message_line
+    from rocketlake.model.moment import parse_time
+
+    now_ms = SystemClock().now_ms()
+    begin_ms = None if begin is None else parse_time("--from", begin, now_ms=now_ms)
+    end_ms = 1 << 62 if end is None else parse_time("--to", end, now_ms=now_ms)
+    where = at if at is None else _place(at)
+    ways = [name for name, value in (("--id", message_id), ("--key", key), ("--at", at)) if value is not None]
+    if len(ways) > 1 or not (ways or begin):
+        hint = "give --id, --key, --at, or --from for a time"
+        raise UsageError("messages are found by one of id, key, place and time", hint=hint)
+    if ways not in ([], ["--key"]) and (begin or end):
+        raise UsageError(f"{ways[0]} names a message at whatever time", hint="leave --from and --to out")
+
+    async def find(lookup: Lookup) -> list[StoredMessage]:
+        if message_id is not None:
+            return await lookup.by_id(topic, message_id)
+        if key is not None:
+            return await lookup.by_key(topic, key, begin_ms or 0, end_ms)
+        if where is not None:
+            return await lookup.at(topic, *where)
+        return await lookup.between(topic, begin_ms or 0, end_ms, count)
+
+    async def work() -> list[StoredMessage]:
+        async with Cluster(namesrv) as cluster:
+            found = await find(Lookup(cluster))
+            if not found:
+                hint = f"`rocketlake topic show {topic}` tells which offsets and times the topic has"
+                raise RocketLakeError(f"topic {topic} has no such message", where=cluster.where, hint=hint)
+            return found
+
+    found = run(work())
+    for message in found:
+        if output is OutputForm.JSON:
+            print(json_line(everything(message)))
+        else:
+            print(details(message) if len(found) == 1 else f"{message_line(message)}  id {message.message_id}")
+
+
+def _place(text: str) -> tuple[str, int, int]:
+    from rocketlake.base.errors import UsageError
+
+    before, _, offset = text.rpartition("@")
+    broker, _, queue = before.rpartition("/")
+    if not (broker and queue.isdecimal() and offset.isdecimal()):
+        raise UsageError(f"--at {text!r} is no place of a message", hint="write --at broker-a/0@17")
+    return broker, int(queue), int(offset)
+
+
+@app.command()
+def trace(
+    message_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The id that a send or a tail printed.", show_default=False)
+    ],
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", help="Its topic. Not needed if its producer traces.", show_default=False),
+    ] = None,
+    trace_topic: Annotated[str, typer.Option("--trace-topic", help="The topic of traces.")] = _TRACE_TOPIC,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Show the life of one message: sent by whom, stored where, consumed by which groups, retried, given up.
+
+    Clients with `trace=True` tell of sends and listeners; the rest is read from the topics.
+    """
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.message_life import life_of
+
+    async def work() -> Life:
+        async with Cluster(namesrv) as cluster:
+            return await life_of(cluster, message_id, topic, trace_topic)
+
+    life = run(work())
+    headings = ("time", "step", "where", "group", "client", "took ms", "result")
+    rows = [
+        (Moment(step.at_ms), step.what, step.where, step.by, step.client, step.took_ms, step.result)
+        for step in life.steps
+    ]
+    if output is OutputForm.JSON:
+        known = {"id": life.message_id, "topic": life.topic, "traced": life.is_traced}
+        show_json(known | {"steps": objects(headings, rows)})
+        return
+    typer.echo(f"message {life.message_id} of topic {life.topic}")
+    show_table(headings, rows)
+    if not life.is_traced:
+        typer.echo("no client told of it (ClientConfig(trace=True)): this is what its topics know", err=True)
