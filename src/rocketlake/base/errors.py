@@ -1,6 +1,6 @@
 """The exception tree: one root, and one branch for each question "whose fault is it?".
 
-Owns        RocketLakeError and its branches; the one line of text made of `what`, `where` and `hint`.
+Owns        RocketLakeError and its branches; the one line of text made of `what`, `where` and `hint`, or of any error.
 Must not know   the code that raises. Foreign exceptions are translated at one place in each package.
 """
 
@@ -16,6 +16,8 @@ __all__ = [
     "RocketLakeError",
     "StoreError",
     "UsageError",
+    "error_line",
+    "one_line",
 ]
 
 
@@ -81,3 +83,16 @@ class StoreError(RocketLakeError):
         super().__init__(what, where=path if offset < 0 else f"{path} at {offset}".lstrip(), hint=hint)
         self.path = path
         self.offset = offset
+
+
+_LINE_CHARS_MAX = 500
+
+
+def one_line(text: str) -> str:
+    """The text on one line, at most 500 characters, as a property of a message or a log can hold it."""
+    return "".join(c if c.isprintable() else " " for c in text[:_LINE_CHARS_MAX])
+
+
+def error_line(error: BaseException) -> str:
+    """The type of an error and its words on one line: `ValueError: no such account`."""
+    return one_line(f"{type(error).__name__}: {error}")

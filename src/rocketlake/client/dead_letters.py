@@ -162,4 +162,4 @@ class DeadLetters:
 
 
 def _is_kept(name: str) -> bool:
-    return name in _KEPT or not (name in property_names.SYSTEM or name == property_names.LAST_ERROR)
+    return name in _KEPT or name not in property_names.SYSTEM

@@ -20,7 +20,7 @@ NOT_PLAIN = {
     },
     "parked messages and retries: only the broker writes them": {
         "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "ORIGIN_MESSAGE_ID", "ORIGIN_GROUP", "RECONSUME_TIME",
-        "MAX_RECONSUME_TIMES", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID",
+        "MAX_RECONSUME_TIMES", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "LAST_ERROR",
     },
     "replaced or taken away by the broker": {"MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK"},
     "choose the queue, or store one message in many": {
@@ -51,7 +51,7 @@ APACHE = set(
     ORIGIN_GROUP _SYS_MSG_PRIORITY_ __LITE_TOPIC
     """.split()  # noqa: SIM905
 )
-OWN = {names.PRODUCER_SEQUENCE, names.ALL_ENDS}
+OWN = {names.PRODUCER_SEQUENCE, names.ALL_ENDS, names.LAST_ERROR}
 
 
 def test_each_name_is_decided_once() -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from rocketlake.base.errors import RemoteError
+from rocketlake.base.errors import RemoteError, one_line
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.delay.parking import TIMER_NAMES, TimerRules
 from rocketlake.broker.intake.intake import Intake
@@ -31,7 +31,6 @@ from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.codec.host import encode_host
 from rocketlake.model import property_names as names
-from rocketlake.model.error_text import error_property
 from rocketlake.model.group import GroupConfig, RetryPolicy
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.names import dead_letter_topic, retry_topic
@@ -93,7 +92,7 @@ class SendBack:
         properties = _marked(original)
         came_from = properties[names.RETRY_TOPIC]
         if header.last_error:
-            properties[names.LAST_ERROR] = error_property(header.last_error)
+            properties[names.LAST_ERROR] = one_line(header.last_error)
         self._delay(properties, header.delay_level, original.reconsume_times, group.retry_policy)
         if not is_dead and not _has_room(properties, topic.name):
             _log.warning(

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, one_line
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.answer import DEAD_LETTER_WAITS
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.hooks import DamageEvent, Hooks, run_hooks
-from rocketlake.model.error_text import error_property
 from rocketlake.model.message import StoredMessage
 
 __all__ = ["DAMAGE", "Damage"]
@@ -80,5 +79,5 @@ def _place(record: DamagedRecord) -> str:
 
 
 def _letter(message: StoredMessage, reason: str) -> StoredMessage:
-    message.properties[DAMAGE] = error_property(reason)
+    message.properties[DAMAGE] = one_line(reason)
     return message

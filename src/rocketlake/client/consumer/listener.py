@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rocketlake.base.errors import error_line, one_line
 from rocketlake.client.user_functions import FunctionCall
-from rocketlake.model.error_text import error_property, error_text
 from rocketlake.model.message import StoredMessage
 
 
@@ -38,17 +38,17 @@ class ConsumeResult:
         cls, *, delay_level: int | None = None, suspend_ms: int | None = None, error: str | None = None
     ) -> ConsumeResult:
         """Nothing is done: the whole batch comes again."""
-        return cls(0, delay_level, suspend_ms, None if error is None else error_property(error))
+        return cls(0, delay_level, suspend_ms, None if error is None else one_line(error))
 
     @classmethod
     def partly(cls, done: int, *, delay_level: int | None = None, error: str | None = None) -> ConsumeResult:
         """The first `done` messages are done, the rest come again (not for orderly listeners)."""
-        return cls(done, delay_level, None, None if error is None else error_property(error))
+        return cls(done, delay_level, None, None if error is None else one_line(error))
 
     @classmethod
     def failed(cls, error: BaseException) -> ConsumeResult:
         """What an exception of the listener means: the whole batch comes again."""
-        return cls(0, error=error_text(error))
+        return cls(0, error=error_line(error))
 
     def count_done(self, batch_size: int) -> int:
         """Messages of a batch of this size that are done."""

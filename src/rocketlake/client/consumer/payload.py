@@ -14,12 +14,11 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from rocketlake.base.errors import UsageError
+from rocketlake.base.errors import UsageError, error_line
 from rocketlake.base.logs import get_logger
 from rocketlake.client.consumer.consumer import Consumer
 from rocketlake.client.consumer.listener import Answer, ConsumeResult
 from rocketlake.client.user_functions import check_function
-from rocketlake.model.error_text import error_text
 from rocketlake.model.message import StoredMessage
 
 __all__ = ["Codec", "Payload"]
@@ -85,7 +84,7 @@ class Payload(Generic[T]):
 
 
 def _give_up(message: StoredMessage, error: Exception) -> str:
-    reason = f"the body is no value of its kind: {error_text(error)}"
+    reason = f"the body is no value of its kind: {error_line(error)}"
     _log.error("message %s of %s becomes a dead letter: %s", message.message_id, message.message_queue, reason)
     return reason
 
