@@ -10,7 +10,7 @@ import pytest
 
 from rocketlake import Message, Producer, PullConsumer, RemoteError, UsageError
 from rocketlake.client import sync
-from rocketlake.model.recall_handle import RecallHandle
+from rocketlake.model.message_id import RecallHandle
 from rocketlake.standalone import Standalone
 
 TOPIC = "Later"

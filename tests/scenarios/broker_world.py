@@ -25,9 +25,8 @@ from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.group import CustomizedRetry, GroupConfig, RetryPolicy
 from rocketlake.model.message import Message, StoredMessage
-from rocketlake.model.message_id import offset_message_id, parse_offset_message_id
+from rocketlake.model.message_id import RecallHandle, offset_message_id, parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.recall_handle import RecallHandle
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient

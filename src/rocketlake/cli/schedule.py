@@ -81,7 +81,7 @@ def cancel(
 ) -> None:
     """Take a message back: it will not be delivered."""
     from rocketlake.client.producer.producer import Producer
-    from rocketlake.model.recall_handle import RecallHandle
+    from rocketlake.model.message_id import RecallHandle
 
     topic = RecallHandle.of_text(handle).topic
 

@@ -1,23 +1,31 @@
-"""The two ids of a message: the unique key its client made, the place where a broker stored it.
+"""The two ids of a message: the unique key its client made, the place where a broker stored it; its recall handle.
 
-Owns        layout, making and taking apart of both.
+Owns        layout, making and taking apart of them.
 Must not know   the machine's clock, addresses and process id: they are given.
 
 Source: Java MessageClientIDSetter and MessageDecoder. Both are upper-case hex, 32 characters for IPv4, 56 for IPv6.
+The handle, by which a message that waits for its time is taken back, is that of RecallMessageHandle.HandleV1: URL-safe
+Base64 with padding of "v1 topic broker time id".
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import itertools
 from array import array
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from typing import NamedTuple
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["UniqueKeyMaker", "offset_message_id", "offset_message_ids", "parse_offset_message_id"]
+__all__ = ["RecallHandle", "UniqueKeyMaker", "offset_message_id", "offset_message_ids", "parse_offset_message_id"]
+
+_VERSION = "v1"
+_SEPARATOR = " "
 
 
 class UniqueKeyMaker:
@@ -101,3 +109,37 @@ def _from_hex(text: str) -> bytes:
     if len(data) not in (16, 28) or len(text) != 2 * len(data):
         raise UsageError(f"{text[:60]!r} is no message id", hint="give an id of 32 or 56 hex digits")
     return data
+
+
+class RecallHandle(NamedTuple):
+    """Names one waiting message."""
+
+    topic: str
+    broker_name: str
+    due_text: str
+    """Epoch ms: one more than TIMER_OUT_MS, so that it leads to the same tick."""
+    message_id: str
+
+    @property
+    def due_ms(self) -> int:
+        """The time in it; -1 if it is none."""
+        text = self.due_text
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+
+    def to_text(self) -> str:
+        """As producers get it."""
+        return base64.urlsafe_b64encode(_SEPARATOR.join((_VERSION, *self)).encode()).decode()
+
+    @classmethod
+    def of_text(cls, text: str) -> RecallHandle:
+        """UsageError for a text that is no handle."""
+        try:
+            raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+        except (binascii.Error, UnicodeError, ValueError):
+            raw = ""
+        version, *parts = raw.split(_SEPARATOR)
+        if version != _VERSION or len(parts) < 4:
+            raise UsageError(
+                "recall handle is invalid", where=text[:80], hint="give the recall_handle of the send's result"
+            )
+        return cls(*parts[:4])

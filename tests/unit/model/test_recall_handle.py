@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.model.recall_handle import RecallHandle
+from rocketlake.model.message_id import RecallHandle
 
 HANDLE = RecallHandle("orders", "broker-a", "1700000005001", "AC11000100B1")
 TEXT = "djEgb3JkZXJzIGJyb2tlci1hIDE3MDAwMDAwMDUwMDEgQUMxMTAwMDEwMEIx"

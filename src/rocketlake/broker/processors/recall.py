@@ -25,7 +25,7 @@ from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec.host import encode_host
 from rocketlake.model import property_names as names
-from rocketlake.model.recall_handle import RecallHandle
+from rocketlake.model.message_id import RecallHandle
 from rocketlake.model.topic import Perm
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import RecallHeader, RecallReplyHeader

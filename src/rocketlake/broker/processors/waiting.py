@@ -22,7 +22,7 @@ from rocketlake.broker.delay.due_tick import recalled_by
 from rocketlake.broker.delay.timer import Timer
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.recall_handle import RecallHandle
+from rocketlake.model.message_id import RecallHandle
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody

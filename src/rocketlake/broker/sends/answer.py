@@ -14,9 +14,8 @@ from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.intake.put_answer import CODE_OF, put_failure
 from rocketlake.broker.intake.sequenced_puts import NOTHING_KNOWN, Known
 from rocketlake.model import property_names as names
-from rocketlake.model.message_id import offset_message_id, offset_message_ids
+from rocketlake.model.message_id import RecallHandle, offset_message_id, offset_message_ids
 from rocketlake.model.names import is_retry_topic
-from rocketlake.model.recall_handle import RecallHandle
 from rocketlake.model.topic import TIMER_TOPIC
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendReplyHeader

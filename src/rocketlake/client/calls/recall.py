@@ -7,7 +7,7 @@ Must not know   how the broker's master is found, repeats.
 from __future__ import annotations
 
 from rocketlake.client.calls.answer import refusal
-from rocketlake.model.recall_handle import RecallHandle
+from rocketlake.model.message_id import RecallHandle
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.send import RecallHeader, RecallReplyHeader
 from rocketlake.protocol.request_code import RequestCode

@@ -15,9 +15,9 @@ from rocketlake.client.calls.answer import is_of_slave
 from rocketlake.client.calls.recall import recall_request, recalled
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.producer.attempts import Deadline
+from rocketlake.model.message_id import RecallHandle
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import is_dead_letter_topic, is_retry_topic
-from rocketlake.model.recall_handle import RecallHandle
 
 __all__ = ["recall"]
 
