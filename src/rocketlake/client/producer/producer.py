@@ -174,13 +174,15 @@ class Producer(Service):
         selector: Selector | None,
         key: str | int | None,
     ) -> SendResult:
-        with self._around((message,)) as sending:
-            if queue is not None or selector is not None or key is not None:
+        if self.hooks.around_send:
+            with around(self.hooks.around_send, Sending(self.group, (message,))) as sending:
                 queue = await self._fixed_queue(message, deadline, queue, selector, key)
-            result = await self._attempts.send(self._prepare(message), queue, deadline, (message,))
-            if sending is not None:
+                result = await self._attempts.send(self._prepare(message), queue, deadline, (message,))
                 sending.results = (result,)
-            return result
+                return result
+        if queue is not None or selector is not None or key is not None:
+            queue = await self._fixed_queue(message, deadline, queue, selector, key)
+        return await self._attempts.send(self._prepare(message), queue, deadline, (message,))
 
     def request(
         self,
