@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketlake import Consumer, FirstOffset, PullConsumer
+from rocketlake import Consumer, ConsumerConfig, FirstOffset, PullConsumer, PushConsumer, StoredMessage
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.cli.group_reset import Target
 from rocketlake.testing.cluster import EmbeddedCluster
@@ -208,3 +210,42 @@ def test_targets() -> None:
         with pytest.raises(UsageError, match="is not understood") as refused:
             Target.parse(text, now_ms)
         assert "earliest" in refused.value.hint
+
+
+def test_a_message_at_which_an_ordered_queue_stands_is_named(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "blocked", "-q", "1")
+    cluster.send("blocked", [b"good", b"bad", b"behind"], queue=0)
+    healed = asyncio.Event()
+
+    async def work() -> tuple[str, str]:
+        done = asyncio.Event()
+
+        async def listen(messages: list[StoredMessage]) -> None:
+            if messages[0].body == b"bad" and not healed.is_set():
+                raise ValueError("no such account")
+            if messages[0].body == b"behind":
+                done.set()
+
+        consumer = PushConsumer(
+            "blockers", namesrv=cluster.namesrv, listener=listen, from_where="first", orderly=True,
+            config=ConsumerConfig(suspend_ms=10),
+        )  # fmt: skip
+        consumer.subscribe("blocked")
+
+        async def shown() -> str:
+            command = (sys.executable, "-m", "rocketlake", "group", "show", "blockers", "-n", cluster.namesrv)
+            show = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+            return (await show.communicate())[0].decode()
+
+        async with consumer, asyncio.timeout(60):
+            while "does not get on" not in (stands := await shown()):
+                pass
+            healed.set()
+            await done.wait()
+            return stands, await shown()
+
+    stands, after = cluster.run(work(), seconds=90)
+    assert re.search(
+        r"does not get on in .*blocked.* at offset 1, failed \d+ times: ValueError: no such account", stands
+    )
+    assert "does not get on" not in after

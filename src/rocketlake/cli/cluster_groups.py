@@ -18,7 +18,7 @@ from rocketlake.client.calls.pull import pull
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import TOOLS_CONSUMER_GROUP
 from rocketlake.model.subscription import parse_subscription
-from rocketlake.protocol.bodies.client import ConsumerConnection, ConsumerRunningInfo
+from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConsumerConnection, ConsumerRunningInfo
 from rocketlake.protocol.bodies.group import GroupEntry, GroupTable
 from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets, TopicOffsets
 from rocketlake.protocol.command import Command
@@ -33,11 +33,15 @@ __all__ = ["ClusterGroups", "Member", "unequal_subscriptions"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A connected consumer. Its topics -> expressions; None when the client does not tell them."""
+    """A connected consumer. Its topics -> expressions; None when the client does not tell them.
+
+    `standing`: its ordered queues that stand still, and why, in words.
+    """
 
     client_id: str
     address: str
     subscriptions: Mapping[str, str] | None
+    standing: str = ""
 
 
 class ClusterGroups:
@@ -190,8 +194,9 @@ class ClusterGroups:
             )
         except RocketLakeError:  # old clients, and some in other languages, do not answer this request
             return Member(client_id, address, None)
-        entries = ConsumerRunningInfo.decode(answer.body_bytes).subscriptions
-        return Member(client_id, address, {entry.topic: entry.sub_string for entry in entries})
+        info = ConsumerRunningInfo.decode(answer.body_bytes)
+        subscriptions = {entry.topic: entry.sub_string for entry in info.subscriptions}
+        return Member(client_id, address, subscriptions, info.properties.get(STANDING_QUEUES, ""))
 
 
 def unequal_subscriptions(members: Collection[Member]) -> dict[str, dict[str, list[str]]]:

@@ -247,4 +247,10 @@ def _warnings(members: Collection[Member]) -> list[str]:
             f"the members want different messages of topic {topic} ({named}); messages reach nobody: "
             "give all members of a group the same subscriptions"
         )
+    for member in members:
+        if member.standing:
+            warnings.append(
+                f"{member.client_id} does not get on in {member.standing}; the messages behind it wait:"
+                " mend the consumer, or have it give the message up (ConsumerConfig.reconsume_max)"
+            )
     return warnings

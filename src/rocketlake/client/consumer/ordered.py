@@ -34,6 +34,7 @@ Resend = Callable[[StoredMessage, int], Awaitable[bool]]
 """(message, retry limit) -> True when a copy is safe at a broker."""
 SUSPEND_MS_RANGE = (10, 30_000)
 LOCK_RETRY_SECONDS = 0.1
+REPEATS_TO_SHOW = 3
 REPEATS_TO_TELL = 16
 TURN_RETRY_SECONDS = 0.05
 LOCK_REFUSED_SECONDS = 3.0
@@ -67,6 +68,8 @@ class OrderedRunner:
         self._ready: asyncio.Queue[ProcessQueue | None] = asyncio.Queue()
         self._running: set[MessageQueue] = set()
         """The queues whose messages the listener has. After an offset reset these may be messages pulled before it."""
+        self._standing: dict[MessageQueue, str] = {}
+        """The message at which a queue stands still, in words."""
         self._warnings = RareWarnings(log, interval_seconds=60.0, clock=clock)
         self._is_stopping = False
 
@@ -96,6 +99,11 @@ class OrderedRunner:
         if self._lock is None:
             return True
         return held.locked and self._clock.monotonic() - held.last_lock < self._config.lock_valid_ms / 1000
+
+    def standing(self) -> str:
+        """The queues that stand still, and why, in words; "" if none does."""
+        held = {each.queue for each in self._queues() if not each.dropped}
+        return "; ".join(text for queue, text in sorted(self._standing.items()) if queue in held)
 
     def master_moved(self, broker_name: str) -> None:
         """Another broker is the master of this name: trust no lock that the old one granted."""
@@ -179,6 +187,7 @@ class OrderedRunner:
                 held.put_back(batch)
                 return self._suspend_seconds(answer)
         offset = held.commit()
+        self._standing.pop(held.queue, None)
         # Even when the queue is on its way to another member: this member sets the offset until it gives the lock up.
         if offset >= 0 and (self._lock is None or held.locked):
             self._offsets.update(held.queue, offset, increase_only=False)
@@ -197,8 +206,11 @@ class OrderedRunner:
             else:
                 held.given_up.add(message.queue_offset)
         times = max(message.reconsume_times for message in batch)
+        queue = held.queue
+        if waits and times >= REPEATS_TO_SHOW:
+            why = f": {answer.error}" if answer.error else ""
+            self._standing[queue] = f"{queue} at offset {batch[0].queue_offset}, failed {times} times{why}"
         if waits and times >= REPEATS_TO_TELL:
-            queue = batch[0].message_queue
             self._warnings.warn(
                 str(queue),
                 "ordered queue %s of group %s stands still: the message at offset %d failed %d times and comes again"

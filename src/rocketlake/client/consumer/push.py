@@ -38,7 +38,7 @@ from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import TAG, parse_subscription
-from rocketlake.protocol.bodies.client import ConsumeDirectlyResult
+from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConsumeDirectlyResult
 
 log = get_logger(__name__)
 
@@ -278,7 +278,8 @@ class PushConsumer(GroupConsumer):
         return result
 
     def _properties(self) -> dict[str, str]:
-        return {
+        standing = self._runner.standing() if isinstance(self._runner, OrderedRunner) else ""
+        return ({STANDING_QUEUES: standing} if standing else {}) | {
             "PROP_NAMESERVER_ADDR": ";".join(self.instance.name_servers.addresses) + ";",
             "PROP_THREADPOOL_CORE_SIZE": str(self.config.concurrency),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),

@@ -97,6 +97,10 @@ class ConsumeStatus(Entry, kw_only=True):
     consume_failed_msgs: int = 0
 
 
+STANDING_QUEUES = "rocketlakeStandingQueues"
+"""A property of a running consumer of ours: its ordered queues that stand still, and at which message."""
+
+
 class ConsumerRunningInfo:
     """Answer of GET_CONSUMER_RUNNING_INFO; `properties` holds the settings and the PROP_ names of Java."""
 
