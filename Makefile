@@ -56,7 +56,7 @@ etcd: install    # the peer of the controllers' tests, a release that the produc
 test: check etcd ## lint, types and contracts; the short tier of the tests, of every room; 10 minutes at most
 	$(PYTEST) -m "not long" --durations=20
 
-test-long: install etcd ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; 25 minutes
+test-long: install etcd ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; half an hour and more
 	$(PYTEST) -m long --durations=30
 	ROCKETLAKE_PURE=1 $(PYTEST) $(PURE_TESTS) -m "not long" -q -p no:cacheprovider \
 		$(addprefix --cov=rocketlake.,$(COVERED)) --cov-branch --cov-report=json:.cache/coverage.json
