@@ -18,6 +18,7 @@ EXTRA_OF = {
     "yaml": "spark",
     "prometheus_client": "spark",
     "deltalake": "lake",
+    "obstore": "lake",
     "pyiceberg": "lake",
     "fastavro": "lake",
     "google": "lake",

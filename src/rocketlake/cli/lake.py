@@ -1,4 +1,4 @@
-"""`rocketlake lake create | info | history | compact | expire | clean`.
+"""`rocketlake lake create | info | files | history | compact | expire | clean`.
 
 Owns        options and output of these commands.
 Must not know   how a table is changed (spark/lake/maintenance.py).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,11 +18,18 @@ from rocketlake.cli.command import CommandTree
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
 from rocketlake.cli.table import show as show_rows
 
+if TYPE_CHECKING:
+    from rocketlake.spark.places.location import Location
+
 __all__ = ["app"]
 
 app = CommandTree(help="Create, inspect, compact and clean lake tables; a running stream is not disturbed.")
 
-Table = Annotated[str, typer.Argument(help="Folder of the table.", show_default=False)]
+Table = Annotated[str, typer.Argument(help="Folder of the table, or s3://bucket/folder.", show_default=False)]
+Store = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="Option of an object store, s3.endpoint=http://127.0.0.1:9000; may be repeated."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")
@@ -36,10 +43,20 @@ def _age(text: str) -> int:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _folder(table: str) -> Path:
+def _location(table: str, store: list[str] | None) -> Location:
     from rocketlake.spark.option_values import local_path
+    from rocketlake.spark.places.location import Location, is_stored, location_of
+    from rocketlake.spark.places.settings import STORE_OPTIONS
 
-    return Path(local_path(table)).expanduser().absolute()
+    options: dict[str, str] = {}
+    for text in store or ():
+        name, equals, value = text.partition("=")
+        if not equals or name not in STORE_OPTIONS:
+            raise UsageError(f"--option {text}", hint=f"write NAME=VALUE; names: {', '.join(STORE_OPTIONS)}")
+        options[name] = value
+    if is_stored(table):
+        return location_of(table, options, what="the table")
+    return Location(Path(local_path(table)).expanduser().absolute())
 
 
 def _say(line: str) -> None:
@@ -49,11 +66,20 @@ def _say(line: str) -> None:
 @app.command()
 def create(
     table: Table,
-    table_format: Annotated[str, typer.Option("--format", "-f", help="parquet, delta or iceberg.")] = "parquet",
+    table_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            help="parquet, delta or iceberg; default parquet, on an object store delta.",
+            show_default=False,
+        ),
+    ] = None,
     columns: Annotated[
         str, typer.Option(help="Fields of JSON bodies as columns, `id bigint, price double`; none: the raw body.")
     ] = "",
     partition_by: Annotated[str, typer.Option(help="Partition columns, comma separated, or none.")] = "storeDay",
+    store: Store = None,
 ) -> None:
     """Describe a table before a stream writes to it; the stream must fit the description."""
     from rocketlake.spark.lake.bodies.make_parser import make_parser
@@ -62,8 +88,10 @@ def create(
     from rocketlake.spark.lake.table_sink import describe
     from rocketlake.spark.schema import full_schema
 
-    path = _folder(table)
-    given = {"path": str(path), "tableFormat": table_format, "partitionBy": partition_by}
+    path = _location(table, store)
+    given = {"path": str(path), "partitionBy": partition_by, **dict(path.settings)}
+    if table_format:
+        given["tableFormat"] = table_format
     if columns:
         given |= {"bodyFormat": "json", "bodySchema": columns}
     options = parse_options(given, streaming=True)
@@ -81,6 +109,7 @@ def info(
         bool, typer.Option("--offsets", help="Only the next offsets, as JSON for startingOffsets.")
     ] = False,
     output: Output = OUTPUT_DEFAULT,
+    store: Store = None,
 ) -> None:
     """Show a table: columns, files, rows, the offset up to which each queue is in it."""
     import json
@@ -89,7 +118,7 @@ def info(
     from rocketlake.spark.lake.maintenance import open_described
     from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
 
-    path = _folder(table)
+    path = _location(table, store)
     found, description = open_described(path)
     if ddl:
         typer.echo(", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in description.schema.fields))
@@ -133,10 +162,21 @@ def info(
 
 
 @app.command()
+def files(table: Table, store: Store = None) -> None:
+    """Print path or url of each data file, for programs that read Parquet files by a list."""
+    from rocketlake.spark.lake.maintenance import open_described
+
+    found, _ = open_described(_location(table, store))
+    for file in found.files():
+        typer.echo(found.place.url(found.read_path(file)))
+
+
+@app.command()
 def history(
     table: Table,
     limit: Annotated[int, typer.Option(min=1, help="Newest commits only.")] = 20,
     output: Output = OUTPUT_DEFAULT,
+    store: Store = None,
 ) -> None:
     """Show the commits of a table, newest first.
 
@@ -144,7 +184,7 @@ def history(
     """
     from rocketlake.spark.lake.maintenance import open_described
 
-    found, _ = open_described(_folder(table))
+    found, _ = open_described(_location(table, store))
     commits = found.history(limit)
     show_rows(
         ("version", "time", "operation", "rows", "bad", "files", "batch", "query"),
@@ -170,11 +210,12 @@ def compact(
     table: Table,
     target_mb: Annotated[int, typer.Option("--target-mb", min=1, max=100_000, help="Wanted size of a file.")] = 128,
     dry_run: DryRun = False,
+    store: Store = None,
 ) -> None:
     """Put small files together, partition by partition; a running stream goes on."""
     from rocketlake.spark.lake.maintenance import compact as compact_table
 
-    done = compact_table(_folder(table), target_mb << 20, dry_run=dry_run, progress=_say)
+    done = compact_table(_location(table, store), target_mb << 20, dry_run=dry_run, progress=_say)
     typer.echo(
         f"{'would be done' if dry_run else 'done'}: {amount(done.rewrites, 'rewrite')}, "
         f"{amount(done.files_before, 'file')} before, {amount(done.files_after)} after, "
@@ -191,13 +232,14 @@ def expire(
     ] = None,
     keep_history: Annotated[str, typer.Option(help="Commits to remember: 12h, 7d.")] = "7d",
     dry_run: DryRun = False,
+    store: Store = None,
 ) -> None:
     """Drop old rows by the day, then forget old commits and the files that only these need."""
     import datetime
 
     from rocketlake.spark.lake.maintenance import drop_days_before, open_described
 
-    path, age = _folder(table), _age(keep_history)
+    path, age = _location(table, store), _age(keep_history)
     would = "would be " if dry_run else ""
     if rows is not None:
         today = datetime.datetime.now(datetime.UTC).date()
@@ -216,12 +258,13 @@ def clean(
         bool, typer.Option("--abandoned", help="Also files of undecided batches; only while no driver runs.")
     ] = False,
     dry_run: DryRun = False,
+    store: Store = None,
 ) -> None:
     """Delete files left behind by failed tasks and lost races; finish moves that a killed writer began."""
     from rocketlake.spark.lake.maintenance import clean as clean_table
 
     count = clean_table(
-        _folder(table),
+        _location(table, store),
         grace_seconds=_age(grace),
         abandoned=abandoned,
         dry_run=dry_run,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["Given", "OptionNames", "local_path", "options_of_new_table"]
+__all__ = ["Given", "OptionNames", "local_path", "options_of_new_table", "scheme_of"]
 
 _SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _NEW_TABLE_PREFIX = "option."
@@ -74,6 +74,12 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def scheme_of(text: str) -> str:
+    """`s3` of `s3://bucket/orders`, in lower case; empty for a path."""
+    scheme = _SCHEME.match(text)
+    return scheme[1].lower() if scheme else ""
+
+
 def local_path(text: str) -> str:
     """The path without `file:`. UsageError for another file system."""
     scheme = _SCHEME.match(text)
@@ -82,7 +88,7 @@ def local_path(text: str) -> str:
     if scheme[1].lower() != "file":
         raise UsageError(
             f"'{text}' lies on another file system ({scheme[1]}:)",
-            hint="give a local or mounted folder, /data/orders; object stores are not supported",
+            hint="give a local or mounted folder, /data/orders; this option takes no object store",
         )
     return text[len("file:") :].removeprefix("//localhost").removeprefix("//")
 

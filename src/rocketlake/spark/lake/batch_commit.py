@@ -9,7 +9,6 @@ The reasons for each case: docs/internals/lake_commit.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -21,6 +20,7 @@ from rocketlake.spark.lake.messages import TaskWritten, parts_by_table
 from rocketlake.spark.lake.offset_ranges import beyond
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import BatchPart, LakeTable
+from rocketlake.spark.places.location import Location
 
 __all__ = ["abort_batch", "commit_batch"]
 
@@ -34,20 +34,20 @@ _OLD_CHECKPOINT = (
 
 def commit_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
     """Commit the files of the tasks to each table. Raises StoreError if the batch is not ours to commit."""
-    for number, (path, part) in enumerate(parts_by_table(messages, batch)):
+    for number, (location, part) in enumerate(parts_by_table(messages, batch)):
         if number:
             crash_point("lake.between_tables")
-        _commit(Path(path), part)
+        _commit(location, part)
 
 
-def _commit(path: Path, part: BatchPart) -> None:
-    description = Descriptions(path).latest()
+def _commit(location: Location, part: BatchPart) -> None:
+    description = Descriptions(location).latest()
     if description is None:
-        raise InternalError(f"the table at {path} has no description")
-    table = open_table(path, description.table_format)
+        raise InternalError(f"the table at {location} has no description")
+    table = open_table(location, description.table_format)
     crash_point("lake.before_commit")
     if part.bad_rows:
-        log.warning("%s: %d rows of batch %d of query %s are bad", path, part.bad_rows, part.batch, part.query)
+        log.warning("%s: %d rows of batch %d of query %s are bad", location, part.bad_rows, part.batch, part.query)
     if part.files and table.append(part, description):
         crash_point("lake.after_commit")
         return
@@ -59,7 +59,7 @@ def _commit(path: Path, part: BatchPart) -> None:
 
 def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
     """The table has this batch: check that it has just these rows."""
-    where = f"table {table.path}, query {part.query}, batch {part.batch}"
+    where = f"table {table.place.url()}, query {part.query}, batch {part.batch}"
     known = table.find(part.query, part.batch)
     if part.files:
         if known is not None and known.attempts == part.attempts:
@@ -91,18 +91,22 @@ def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
 
 def abort_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
     """Delete the files of tasks that will not be committed. Spark also calls this after a failed commit. A
-    commit may have failed after its decision: files of a batch that a table has stay."""
+    commit may have failed after its decision: files of a batch that a table has stay. A store may make a commit late:
+    if one may have been tried (all tasks have their message), files stay until the table has another's commit of the
+    batch, or `clean` deletes them."""
     written = [message for message in messages if isinstance(message, TaskWritten)]
     if not written:
         return
-    for path, part in parts_by_table(written, batch):
-        description = Descriptions(Path(path)).latest()
+    for location, part in parts_by_table(written, batch):
+        description = Descriptions(location).latest()
         if description is None or not part.files:
             continue
-        table = open_table(Path(path), description.table_format)
+        table = open_table(location, description.table_format)
         last = table.last_batch(part.query)
         if last is not None and last >= part.batch:
             known = table.find(part.query, part.batch)
             if known is None or set(known.attempts) & set(part.attempts):
                 continue
+        elif not location.is_local and len(written) == len(messages):
+            continue
         table.forget_files(part)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from pyspark.sql.types import StructType
 
-from rocketlake.base.disk.posix import PosixFiles
-from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.spark.lake.durable import make_folder, put_if_absent, read_if_there
+from rocketlake.spark.places.location import Location, place_of
+from rocketlake.spark.places.place import Place
 
 __all__ = ["SIDECAR", "Descriptions", "TableDescription"]
 
@@ -71,28 +70,30 @@ class TableDescription:
 class Descriptions:
     """The descriptions of the table in one folder."""
 
-    def __init__(self, table: Path, files: Files | None = None) -> None:
-        self._folder = table / SIDECAR / "description"
-        self._files = files or PosixFiles()
+    def __init__(self, table: PurePath | Location | Place) -> None:
+        self._place = place_of(table)
+        self._folder = self._place.path / SIDECAR / "description"
 
     def latest(self) -> TableDescription | None:
         """The newest version, None if there is no table yet."""
-        matches = (_NAME.fullmatch(name) for name in self._files.list_dir(self._folder))
+        matches = (_NAME.fullmatch(name) for name in self._place.names(self._folder))
         newest = max((int(match[1]) for match in matches if match), default=0)
         if not newest:
             return None
         path = self._path(newest)
         try:
-            return TableDescription.from_json(read_if_there(self._files, path) or b"")
+            return TableDescription.from_json(self._place.get(path) or b"")
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"this is not a table description: {error}", path=str(path), hint="restore the file from a copy"
+                f"this is not a table description: {error}",
+                path=self._place.url(path),
+                hint="restore the file from a copy",
             ) from error
 
     def put(self, description: TableDescription) -> bool:
         """Make this version; False if another writer made it first."""
-        make_folder(self._files, self._folder)
-        return put_if_absent(self._files, self._path(description.version), description.to_json())
+        # Two writers with the same columns may both be told that they were first: the file is the same.
+        return self._place.put_if_absent(self._path(description.version), description.to_json())
 
-    def _path(self, version: int) -> Path:
+    def _path(self, version: int) -> PurePath:
         return self._folder / f"{version:06d}.json"

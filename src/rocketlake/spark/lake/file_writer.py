@@ -1,23 +1,22 @@
 """One partition's rows of one task -> Parquet files.
 
-Owns        the encoding of files, their size, syncing.
+Owns        the encoding of files, their size.
 Must not know   the meaning of rows, how files are committed.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import NativeFile
 
 from rocketlake.base.crash_point import crash_point
 from rocketlake.spark.lake.partition_names import Partition
 from rocketlake.spark.lake.tables.table import DataFile
+from rocketlake.spark.places.place import Writing
 
 __all__ = ["PartitionWriter"]
 
@@ -27,19 +26,19 @@ _UNIQUE = frozenset({"body", "msgId", "offsetMsgId", "keys", "transactionId", "p
 _NO_BOUNDS = frozenset({"body", "properties"})
 """Columns without smallest and largest value: queries do not search by them, and their values are long."""
 
-Place = Callable[[], tuple[str, Path]]
-"""Name of the next file, and the path to write it to."""
+Begin = Callable[[], tuple[str, Writing]]
+"""Name of the next file, and the file, begun."""
 
 
 class PartitionWriter:
     """Rows are gathered to row groups, row groups to files."""
 
-    def __init__(self, partition: Partition, schema: pa.Schema, place: Place, compression: str, bytes_max: int) -> None:
+    def __init__(self, partition: Partition, schema: pa.Schema, begin: Begin, compression: str, bytes_max: int) -> None:
         self.partition = partition
         self.gathered = 0
         self.files: list[DataFile] = []
         self._schema = schema
-        self._place = place
+        self._begin = begin
         self._compression = compression
         self._bytes_max = bytes_max
         self._batches: list[pa.RecordBatch] = []
@@ -61,7 +60,7 @@ class PartitionWriter:
         if not self._batches:
             return
         if self._open is None:
-            self._open = _OpenFile(*self._place(), self._schema, self._compression)
+            self._open = _OpenFile(*self._begin(), self._schema, self._compression)
         self._open.write(pa.Table.from_batches(self._batches))
         self._batches, self.gathered = [], 0
         crash_point("lake.mid_write")
@@ -74,6 +73,12 @@ class PartitionWriter:
         self._finish()
         return self.files
 
+    def abort(self) -> None:
+        """Leave nothing of an unfinished file."""
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
+
     def _finish(self) -> None:
         if self._open is not None:
             self.files.append(self._open.close(self.partition))
@@ -81,22 +86,21 @@ class PartitionWriter:
 
 
 class _OpenFile:
-    def __init__(self, name: str, path: Path, schema: pa.Schema, compression: str) -> None:
+    def __init__(self, name: str, file: Writing, schema: pa.Schema, compression: str) -> None:
         self._name = name
-        self._path = path
+        self._file = file
         self._rows = 0
-        self._sink: NativeFile = pa.OSFile(str(path), "wb")
         bounded = [field.name for field in schema if field.name not in _NO_BOUNDS and not _nested(field.type)]
         settings: dict[str, Any] = {
             "compression": compression,
             "use_dictionary": [field.name for field in schema if _has_dictionary(field)],
             "write_statistics": bounded,
         }
-        self._writer = pq.ParquetWriter(self._sink, schema, **settings)
+        self._writer = pq.ParquetWriter(file.sink, schema, **settings)
 
     @property
     def bytes(self) -> int:
-        return int(self._sink.tell())
+        return int(self._file.sink.tell())
 
     def write(self, rows: pa.Table) -> None:
         self._rows += len(rows)
@@ -105,13 +109,13 @@ class _OpenFile:
     def close(self, partition: Partition) -> DataFile:
         self._writer.close()
         size = self.bytes
-        self._sink.close()
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        self._file.close()
         return DataFile(self._name, partition, self._rows, size)
+
+    def abort(self) -> None:
+        with suppress(Exception):
+            self._writer.close()  # else it writes its last bytes when it is collected
+        self._file.abort()
 
 
 def _nested(kind: pa.DataType) -> bool:

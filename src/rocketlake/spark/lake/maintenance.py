@@ -11,7 +11,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from uuid import uuid4
 
 import pyarrow as pa
@@ -24,10 +24,13 @@ from rocketlake.spark.lake.reader import read_file
 from rocketlake.spark.lake.table_schema import STORE_DAY, arrow
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import NAME, DataFile, LakeTable, data_file_name
+from rocketlake.spark.places.location import Location, place_of
+from rocketlake.spark.places.place import Place, Writing
 
 __all__ = ["Compacted", "Rewrite", "clean", "compact", "drop_days_before", "open_described", "plan_compaction"]
 
 Progress = Callable[[str], None]
+Where = PurePath | Location | Place
 
 _COMPACTOR = "compact-"
 _ORPHAN = re.compile(NAME + r"(\.pending)?")
@@ -54,14 +57,15 @@ class Compacted:
     median_bytes: int
 
 
-def open_described(path: Path) -> tuple[LakeTable, TableDescription]:
+def open_described(where: Where) -> tuple[LakeTable, TableDescription]:
     """A table and its description. UsageError if there is no table."""
-    description = Descriptions(path).latest()
+    place = place_of(where)
+    description = Descriptions(place).latest()
     if description is None:
         raise UsageError(
-            f"there is no lake table at {path}", hint="give the folder that the stream was given as 'path'"
+            f"there is no lake table at {place.url()}", hint="give the folder that the stream was given as 'path'"
         )
-    return open_table(path, description.table_format), description
+    return open_table(place, description.table_format), description
 
 
 def plan_compaction(files: Sequence[DataFile], target_bytes: int) -> Iterator[Rewrite]:
@@ -82,14 +86,14 @@ def plan_compaction(files: Sequence[DataFile], target_bytes: int) -> Iterator[Re
             yield Rewrite(partition, tuple(group))
 
 
-def compact(path: Path, target_bytes: int, *, dry_run: bool, progress: Progress) -> Compacted:
+def compact(where: Where, target_bytes: int, *, dry_run: bool, progress: Progress) -> Compacted:
     """Rewrite small files; each rewrite is a commit of its own. A dry run only counts."""
-    table, _ = open_described(path)
+    table, _ = open_described(where)
     if not dry_run:
         table.recover()
     before = table.files()
     # Read after the files: a column is described before the first file that has it is committed.
-    description = open_described(path)[1]
+    description = open_described(where)[1]
     plan = list(plan_compaction(before, target_bytes))
     for rewrite in plan if dry_run else ():
         _say(progress, rewrite)
@@ -128,53 +132,50 @@ def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) 
     left_out = () if description.table_format == "iceberg" else description.partition_by
     schema = pa.schema([field for field in whole if field.name not in left_out])
     attempt = uuid4().hex
-    places: list[Path] = []
+    paths: list[PurePath] = []
 
-    def place() -> tuple[str, Path]:
-        name = data_file_name(_COMPACTOR + attempt, 0, attempt, len(places))
-        places.append(table.file_path(name, rewrite.partition))
-        return name, places[-1]
+    def begin() -> tuple[str, Writing]:
+        name = data_file_name(_COMPACTOR + attempt, 0, attempt, len(paths))
+        paths.append(table.file_path(name, rewrite.partition))
+        return name, table.place.writer(paths[-1])
 
-    writer = PartitionWriter(rewrite.partition, schema, place, "zstd", 1 << 62)
+    writer = PartitionWriter(rewrite.partition, schema, begin, "zstd", 1 << 62)
     try:
         for file in rewrite.files:
-            for batch in read_file(str(table.read_path(file)), file, whole, whole_file=True):
+            for batch in read_file(table.place.source(table.read_path(file)), file, whole, whole_file=True):
                 writer.add(batch.select(schema.names))
         new = writer.close()
-        _check_rows(table.path, rewrite, new)
+        _check_rows(table.place.url(), rewrite, new)
     except (OSError, StoreError) as error:
-        _discard(places)
+        writer.abort()
+        table.place.delete(paths)
         if isinstance(error, FileNotFoundError):
             return False  # another writer rewrote the files while we read
         raise
     # From here on an error may come after the decision: then the files stay, and `clean` checks them later.
     if table.exchange(rewrite.files, new, description, "replace"):
         return True
-    _discard(places)
+    table.place.delete(paths)
     return False
 
 
-def _check_rows(path: Path, rewrite: Rewrite, new: Sequence[DataFile]) -> None:
+def _check_rows(path: str, rewrite: Rewrite, new: Sequence[DataFile]) -> None:
     before, after = sum(file.rows for file in rewrite.files), sum(file.rows for file in new)
     if before != after:
         raise StoreError(
             f"{len(rewrite.files)} files have {after} rows, the table says {before}",
-            path=str(path),
+            path=path,
             hint="look for a file replaced by hand; the compaction changed nothing",
         )
 
 
-def _discard(places: Sequence[Path]) -> None:
-    for each in places:
-        each.unlink(missing_ok=True)
-
-
-def drop_days_before(path: Path, day: datetime.date, *, dry_run: bool, progress: Progress) -> int:
+def drop_days_before(where: Where, day: datetime.date, *, dry_run: bool, progress: Progress) -> int:
     """Take out the partitions of the days before this one; returns the number of rows."""
-    table, description = open_described(path)
+    table, description = open_described(where)
     if STORE_DAY not in description.partition_by:
         raise UsageError(
-            f"the table at {path} is not partitioned by {STORE_DAY}, so its old rows cannot be dropped by the day",
+            f"the table at {table.place.url()} is not partitioned by {STORE_DAY}, so its old rows cannot be dropped by"
+            " the day",
             hint=f"write to a new table with partitionBy = {STORE_DAY} from rows that have the column storeTimestamp; "
             "without --rows-older-than-days expire forgets old commits only",
         )
@@ -195,31 +196,28 @@ def drop_days_before(path: Path, day: datetime.date, *, dry_run: bool, progress:
             return sum(file.rows for file in gone)
 
 
-def clean(path: Path, *, grace_seconds: int, abandoned: bool, dry_run: bool, now: float, progress: Progress) -> int:
+def clean(where: Where, *, grace_seconds: int, abandoned: bool, dry_run: bool, now: float, progress: Progress) -> int:
     """Delete files that no commit names, older than the grace, of decided batches (`abandoned`: of all).
 
     An undecided batch may be committed soon. Once its driver is gone its files are never used again: the tasks of the
     next driver write files of their own.
     """
-    table, _ = open_described(path)
+    table, _ = open_described(where)
     if not dry_run:
         table.recover()
     deleted = 0
-    for orphan in [*table.orphans(), *_half_made(path)]:
+    for orphan in [*table.orphans(), *_half_made(table.place)]:
         match = _ORPHAN.fullmatch(orphan.name)
-        try:
-            seconds = now - orphan.stat().st_mtime
-        except FileNotFoundError:
-            continue
-        if seconds < grace_seconds:
+        written_ms = table.place.modified_ms(orphan)
+        if written_ms is None or now - written_ms / 1000 < grace_seconds:
             continue
         if match and not abandoned and not _decided(table, match["query"], int(match["batch"])):
-            progress(f"kept, its batch is not decided: {orphan}")
+            progress(f"kept, its batch is not decided: {table.place.url(orphan)}")
             continue
-        progress(str(orphan))
+        progress(table.place.url(orphan))
         deleted += 1
         if not dry_run:
-            orphan.unlink(missing_ok=True)
+            table.place.delete([orphan])
     return deleted
 
 
@@ -228,9 +226,10 @@ def _decided(table: LakeTable, query: str, batch: int) -> bool:
     return query.startswith(_COMPACTOR) or (last is not None and last >= batch)
 
 
-def _half_made(path: Path) -> list[Path]:
+def _half_made(place: Place) -> list[PurePath]:
     # Left by put_if_absent, if it is killed before it gives the file its name.
-    return [file for folder in ("log", "description") for file in (path / SIDECAR / folder).glob(".*")]
+    folders = [place.path / SIDECAR / name for name in ("log", "description")]
+    return [folder / name for folder in folders for name in place.names(folder) if name.startswith(".")]
 
 
 def _named(partition: Partition) -> str:

@@ -15,6 +15,7 @@ from rocketlake.base.errors import InternalError, StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
 from rocketlake.spark.lake.tables.table import BatchPart, DataFile
+from rocketlake.spark.places.location import Location
 
 __all__ = ["TableWritten", "TaskWritten", "parts_by_table"]
 
@@ -23,7 +24,7 @@ __all__ = ["TableWritten", "TaskWritten", "parts_by_table"]
 class TableWritten:
     """One table's share of a task. Files are missing if the table had the batch already."""
 
-    path: str
+    location: Location
     dead_letters: bool
     files: list[DataFile] = field(default_factory=list)
     offsets: OffsetRanges = field(default_factory=dict)
@@ -41,8 +42,8 @@ class TaskWritten(WriterCommitMessage):
     tables: list[TableWritten]
 
 
-def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -> list[tuple[str, BatchPart]]:
-    """Path and share of each table, dead letters first (reason: docs/internals/lake_commit.md)."""
+def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -> list[tuple[Location, BatchPart]]:
+    """Location and share of each table, dead letters first (reason: docs/internals/lake_commit.md)."""
     tasks: list[TaskWritten] = []
     for message in messages:
         if not isinstance(message, TaskWritten):
@@ -50,11 +51,14 @@ def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -
         tasks.append(message)
     if len({task.query for task in tasks}) > 1 or any(task.batch != batch for task in tasks):
         raise StoreError("tasks of several queries or batches came in one commit", hint="report this as a bug")
-    shares: dict[tuple[bool, str], list[tuple[str, TableWritten]]] = {}
+    shares: dict[tuple[bool, Location], list[tuple[str, TableWritten]]] = {}
     for task in tasks:
         for table in task.tables:
-            shares.setdefault((not table.dead_letters, table.path), []).append((task.attempt, table))
-    return [(key[1], _part(tasks[0].query, batch, shares[key])) for key in sorted(shares)]
+            shares.setdefault((not table.dead_letters, table.location), []).append((task.attempt, table))
+    return [
+        (key[1], _part(tasks[0].query, batch, shares[key]))
+        for key in sorted(shares, key=lambda key: (key[0], str(key[1])))
+    ]
 
 
 def _part(query: str, batch: int, shares: Iterable[tuple[str, TableWritten]]) -> BatchPart:

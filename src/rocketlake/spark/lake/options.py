@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from rocketlake.base.errors import UsageError
-from rocketlake.spark.option_values import Given, OptionNames, local_path
+from rocketlake.spark.option_values import Given, OptionNames
+from rocketlake.spark.places.location import Location, location_of
+from rocketlake.spark.places.settings import STORE_OPTIONS
 
-__all__ = ["DESCRIPTIONS", "NAMES", "LakeOptions", "parse_options", "table_folder"]
+__all__ = ["DESCRIPTIONS", "NAMES", "LakeOptions", "parse_options", "table_location"]
 
 DESCRIPTIONS: dict[str, str] = {
-    "path": "folder of the table, seen by driver and tasks (required; `start(path)` and `save(path)` set it)",
-    "tableFormat": "`parquet` (default), `delta` or `iceberg`",
+    "path": "folder of the table, seen by driver and tasks, or `s3://bucket/folder` (required; `start(path)` and"
+    " `save(path)` set it)",
+    "tableFormat": "`parquet` (default on a disk), `delta` (default on an object store) or `iceberg` (on a disk)",
     "tableLayout": "`single` (default): one table at `path`; `topic`: a table for each topic, at `path`/topic",
     "partitionBy": "columns, comma separated; default `storeDay` (day of `storeTimestamp`, UTC) where there is one; "
     "`none`",
@@ -51,9 +53,10 @@ _ELSEWHERE = {
     "batchid": "use 'txnVersion'",
 }
 
-NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS, {}, _ELSEWHERE)
+NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS | STORE_OPTIONS, {}, _ELSEWHERE)
 
-FORMATS = ("parquet", "delta", "iceberg")
+_FORMATS = ("parquet", "delta", "iceberg")
+_STORED_FORMATS = ("delta", "parquet")
 _OF_BODY_FORMAT = {
     "bodySchema": "json",
     "avroSchema": "avro",
@@ -66,7 +69,7 @@ _OF_BODY_FORMAT = {
 class LakeOptions:
     """Checked options of one write. `partition_by` is None if the option is not given."""
 
-    path: Path
+    location: Location
     table_format: str
     per_topic: bool
     partition_by: tuple[str, ...] | None
@@ -95,13 +98,10 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
     for name in ("avroSchema", "protobufDescriptor", "protobufMessage"):
         if _OF_BODY_FORMAT[name] == body_format and not given.text(name):
             raise UsageError(f"bodyFormat = {body_format} needs option '{name}'", hint=f"give {DESCRIPTIONS[name]}")
-    path, table_format = table_folder(given.text("path")), given.choice("tableFormat", FORMATS)
-    if table_format != "parquet" and any(char in str(path) for char in "%?#"):
-        raise UsageError(
-            f"option 'path' is '{path}', and {table_format} takes it for a URI", hint="leave out %, ? and #"
-        )
+    location = table_location(given)
+    table_format = _format(given, location)
     return LakeOptions(
-        path=path,
+        location=location,
         table_format=table_format,
         per_topic=given.choice("tableLayout", ("single", "topic")) == "topic",
         partition_by=_columns(given),
@@ -121,21 +121,30 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
     )
 
 
-def table_folder(text: str) -> Path:
-    """`path` as a folder of this machine, absolute."""
+def table_location(given: Given) -> Location:
+    """Option path and the options of its store."""
+    text = given.text("path")
     if not text:
         raise UsageError(
             "option 'path' is missing",
             hint='give .option("path", "/data/orders") or .start("/data/orders"); with toTable and INSERT Spark gives'
             " a writer no path",
         )
-    plain = local_path(text)
-    if not plain.startswith("/"):
+    return location_of(text, given.values, what="option 'path'")
+
+
+def _format(given: Given, location: Location) -> str:
+    if not location.is_local and given.text("tableFormat") == "iceberg":
         raise UsageError(
-            f"option 'path' is '{text}', which is no absolute folder of this machine",
-            hint="give a local or mounted folder that driver and tasks see under the same name",
+            "tableFormat = iceberg needs a folder of a disk, where its catalog lies",
+            hint="on an object store use delta (the default there) or parquet",
         )
-    return Path("/" + plain.strip("/"))
+    table_format = given.choice("tableFormat", _FORMATS if location.is_local else _STORED_FORMATS)
+    if table_format != "parquet" and any(char in str(location) for char in "%?#"):
+        raise UsageError(
+            f"option 'path' is '{location}', and {table_format} takes it for a URI", hint="leave out %, ? and #"
+        )
+    return table_format
 
 
 def _columns(given: Given) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +20,11 @@ from pyspark.sql.types import StructField, StructType
 
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.spark.lake.description import Descriptions, TableDescription
-from rocketlake.spark.lake.options import NAMES, table_folder
+from rocketlake.spark.lake.options import NAMES, table_location
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import DataFile
+from rocketlake.spark.places.location import Location
 
 __all__ = ["LakeReader", "described", "read_file", "table_schema"]
 
@@ -36,12 +38,12 @@ class FilePartition(InputPartition):
     file: DataFile
 
 
-def described(path_text: str) -> TableDescription:
+def described(location: Location) -> TableDescription:
     """The description of the table in this folder. UsageError if there is no table."""
-    description = Descriptions(table_folder(path_text)).latest()
+    description = Descriptions(location).latest()
     if description is None:
         raise UsageError(
-            f"there is no lake table at {path_text}",
+            f"there is no lake table at {location}",
             hint="give the folder that the stream writes to; it is a table from its first commit on",
         )
     return description
@@ -49,7 +51,7 @@ def described(path_text: str) -> TableDescription:
 
 def table_schema(options: Mapping[str, str]) -> StructType:
     """Columns of the table at option path."""
-    schema = described(NAMES.given(options).text("path")).schema
+    schema = described(table_location(NAMES.given(options))).schema
     return StructType([StructField(field.name, field.dataType, nullable=True) for field in schema.fields])
 
 
@@ -57,13 +59,13 @@ class LakeReader(DataSourceReader):
     """A batch read; a user's own .schema(...) may name fewer columns."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._path = table_folder(NAMES.given(options).text("path"))
-        self._format = described(str(self._path)).table_format
+        self._location = table_location(NAMES.given(options))
+        self._format = described(self._location).table_format
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
         """A Spark task per file of the newest version; one without rows for an empty table."""
-        found: list[InputPartition] = [FilePartition(file) for file in open_table(self._path, self._format).files()]
+        found: list[InputPartition] = [FilePartition(file) for file in open_table(self._location, self._format).files()]
         return found or [FilePartition(DataFile("", (), 0, 0))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -72,30 +74,30 @@ class LakeReader(DataSourceReader):
         schema = arrow(self._schema)
         if not partition.file.name:
             return
-        table = open_table(self._path, self._format)
+        table = open_table(self._location, self._format)
         try:
-            path = table.read_path(partition.file)
-            yield from read_file(str(path), partition.file, schema)
+            yield from read_file(table.place.source(table.read_path(partition.file)), partition.file, schema)
         except FileNotFoundError as error:
             raise StoreError(
                 "a file of the table is gone: it was compacted or expired while it was read",
-                path=str(error.filename or self._path),
+                path=str(error.filename or self._location),
                 hint="run the query again; it then reads the newest version",
             ) from error
 
 
-def read_file(path: str, file: DataFile, schema: pa.Schema, *, whole_file: bool = False) -> Iterator[pa.RecordBatch]:
+def read_file(source: Any, file: DataFile, schema: pa.Schema, *, whole_file: bool = False) -> Iterator[pa.RecordBatch]:
     """Batches of exactly this schema; partition columns come from the file's place, missing ones are null.
 
+    `source`: what pyarrow reads the file from.
     `whole_file`: StoreError if the file has a column that the schema lacks, for callers that replace the file.
     """
     values = dict(file.partition)
-    with pq.ParquetFile(path) as parquet:
+    with pq.ParquetFile(source) as parquet:
         there = set(parquet.schema_arrow.names)
         if whole_file and (unknown := sorted(there - set(schema.names))):
             raise StoreError(
                 f"a file has columns that the table's description lacks: {', '.join(unknown)}",
-                path=path,
+                path=file.name,
                 hint="write to the table with RocketLake, then compact it again; or compact it with the program that"
                 " added the columns. Nothing was changed",
             )

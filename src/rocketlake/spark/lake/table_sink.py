@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.base.logs import get_logger
 from rocketlake.spark.lake.batch_content import BatchContent, content_of
 from rocketlake.spark.lake.bodies.parsed import BodyParser
 from rocketlake.spark.lake.description import Descriptions, TableDescription
@@ -28,8 +29,12 @@ from rocketlake.spark.lake.table_schema import COLUMNS_MAX, STORE_DAY, arrow, cl
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import LakeTable, data_file_name
 from rocketlake.spark.lake.tables.times import times_outside, without_times_outside
+from rocketlake.spark.places.location import Location
+from rocketlake.spark.places.place import Writing
 
 __all__ = ["Attempt", "TableSink", "describe", "partition_columns", "stored_columns"]
+
+log = get_logger(__name__)
 
 _GATHERED_BYTES_MAX = 128 << 20
 REASON = "dlqReason"
@@ -70,10 +75,10 @@ def stored_columns(options: LakeOptions, stream: StructType, parser: BodyParser 
 
 
 def describe(
-    options: LakeOptions, path: Path, stream: StructType, parser: BodyParser | None, *, dead_letters: bool
+    options: LakeOptions, location: Location, stream: StructType, parser: BodyParser | None, *, dead_letters: bool
 ) -> TableDescription:
     """Make or extend the table's description until it has all columns that are known before the first row."""
-    descriptions = Descriptions(path)
+    descriptions = Descriptions(location)
     kind, wanted = "rows", stream
     if dead_letters:
         kind, wanted = "dead letters", StructType([*stream.fields, StructField(REASON, StringType())])
@@ -86,7 +91,9 @@ def describe(
             check_partition_columns(partition_by, wanted)
             descriptions.put(TableDescription(1, options.table_format, kind, partition_by, wanted))
             continue
-        _check_same(options, path, known, kind, known.partition_by if options.partition_by is None else partition_by)
+        _check_same(
+            options, location, known, kind, known.partition_by if options.partition_by is None else partition_by
+        )
         schema = grown(known.schema, wanted)
         if schema == known.schema:
             return known
@@ -94,7 +101,7 @@ def describe(
 
 
 def _check_same(
-    options: LakeOptions, path: Path, known: TableDescription, kind: str, partition_by: tuple[str, ...]
+    options: LakeOptions, location: Location, known: TableDescription, kind: str, partition_by: tuple[str, ...]
 ) -> None:
     for option, has, wants in (
         ("tableFormat", known.table_format, options.table_format),
@@ -103,7 +110,7 @@ def _check_same(
     ):
         if has != wants:
             raise UsageError(
-                f"the table at {path} has '{has}', the option '{option}' means '{wants}'",
+                f"the table at {location} has '{has}', the option '{option}' means '{wants}'",
                 hint="keep the table's own, or write to another path",
             )
 
@@ -115,27 +122,28 @@ class TableSink:
         self,
         options: LakeOptions,
         attempt: Attempt,
-        path: Path,
+        location: Location,
         stream: StructType,
         parser: BodyParser | None,
         dead: TableSink | None,
     ) -> None:
-        self.path = path
+        self.location = location
         self._options = options
         self._attempt = attempt
         self._stream = stream
         self._parser = parser
         self._dead = dead
         self._has_queues = all(name in stream.fieldNames() for name in QUEUE_COLUMNS)
-        self._written = TableWritten(str(path), dead is None)
+        self._written = TableWritten(location, dead is None)
         self._writers: dict[Partition, PartitionWriter] = {}
         self._closed: list[PartitionWriter] = []
-        self._paths: list[Path] = []
+        self._place = location.open()
+        self._paths: list[PurePath] = []
         self._opened = False
         self._decided = False
         self._table: LakeTable
         self._description: TableDescription
-        self._descriptions = Descriptions(path)
+        self._descriptions = Descriptions(self._place)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows of the stream."""
@@ -163,16 +171,20 @@ class TableSink:
 
     def discard(self) -> None:
         """The attempt failed: its files are not needed."""
-        for path in self._paths:
-            path.unlink(missing_ok=True)
+        for writer in (*self._closed, *self._writers.values()):
+            writer.abort()
+        try:
+            self._place.delete(self._paths)
+        except StoreError as error:  # why the attempt failed is worth more
+            log.warning("%s: files of a failed task are left to `rocketlake lake clean`: %s", self.location, error)
 
     def _open(self) -> None:
         if self._opened:
             return
         self._description = describe(
-            self._options, self.path, self._stream, self._parser, dead_letters=self._dead is None
+            self._options, self.location, self._stream, self._parser, dead_letters=self._dead is None
         )
-        self._table = open_table(self.path, self._options.table_format)
+        self._table = open_table(self._place, self._options.table_format)
         last = self._table.last_batch(self._attempt.query)
         self._decided = last is not None and last >= self._attempt.batch
         self._opened = True
@@ -240,24 +252,24 @@ class TableSink:
         if writer is None:
             if len(self._writers) >= self._options.partitions_max:
                 raise UsageError(
-                    f"one task has rows for more than {self._options.partitions_max} partitions of {self.path}",
+                    f"one task has rows for more than {self._options.partitions_max} partitions of {self.location}",
                     hint="partition by a column with fewer values, or raise 'maxPartitions'",
                 )
             writer = PartitionWriter(
                 partition,
                 schema,
-                lambda: self._place(partition),
+                lambda: self._begin(partition),
                 self._options.compression,
                 self._options.target_file_bytes,
             )
             self._writers[partition] = writer
         return writer
 
-    def _place(self, partition: Partition) -> tuple[str, Path]:
+    def _begin(self, partition: Partition) -> tuple[str, Writing]:
         attempt = self._attempt
         name = data_file_name(attempt.query, attempt.batch, attempt.id, len(self._paths))
         self._paths.append(self._table.file_path(name, partition))
-        return name, self._paths[-1]
+        return name, self._place.writer(self._paths[-1])
 
     def _limit_memory(self) -> None:
         while sum(writer.gathered for writer in self._writers.values()) > _GATHERED_BYTES_MAX:
@@ -268,7 +280,7 @@ class TableSink:
         if self._options.on_bad_record == "fail":
             place = batch.slice(rows[0], 1).select([n for n in QUEUE_COLUMNS if n in batch.schema.names]).to_pylist()[0]
             raise StoreError(
-                f"a message cannot be stored in {self.path}: {bad[rows[0]]} "
+                f"a message cannot be stored in {self.location}: {bad[rows[0]]} "
                 + ", ".join(f"{name} {value}" for name, value in place.items()),
                 hint="onBadRecord = dlq keeps such messages in a table of their own",
             )

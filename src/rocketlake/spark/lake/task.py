@@ -7,7 +7,6 @@ Must not know   how one table takes rows (table_sink.py), commits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from rocketlake.spark.lake.partition_names import ascii_name
 from rocketlake.spark.lake.partitioning import check_partition_columns
 from rocketlake.spark.lake.table_schema import stream_columns
 from rocketlake.spark.lake.table_sink import REASON, Attempt, TableSink, partition_columns, stored_columns
+from rocketlake.spark.places.location import Location
 
 __all__ = ["LakeTask", "check_plan"]
 
@@ -60,7 +60,7 @@ class LakeTask:
         self._stream = stream_columns(stream)
         # Spark's own attempt number begins anew with each driver.
         self._attempt = Attempt(query, batch, uuid4().hex)
-        self._sinks: dict[Path, TableSink] = {}
+        self._sinks: dict[Location, TableSink] = {}
         self._dead: list[TableSink] = []
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
@@ -68,8 +68,8 @@ class LakeTask:
         try:
             for batch in batches:
                 if len(batch):
-                    for path, rows in self._by_table(batch):
-                        self._sink(path).add(rows)
+                    for location, rows in self._by_table(batch):
+                        self._sink(location).add(rows)
             written = [sink.close() for sink in (*self._sinks.values(), *self._dead)]
         except Exception:
             for sink in (*self._sinks.values(), *self._dead):
@@ -83,32 +83,32 @@ class LakeTask:
             [table for table in written if table is not None],
         )
 
-    def _by_table(self, batch: pa.RecordBatch) -> Iterator[tuple[Path, pa.RecordBatch]]:
+    def _by_table(self, batch: pa.RecordBatch) -> Iterator[tuple[Location, pa.RecordBatch]]:
         if not self._options.per_topic:
-            yield self._options.path, batch
+            yield self._options.location, batch
             return
         topics = batch.column(batch.schema.get_field_index("topic"))
         for topic in pc.unique(topics).to_pylist():
             if not topic:
                 raise UsageError("a row has no topic, and tableLayout is topic", hint="filter such rows out")
             here = pc.equal(topics, topic)
-            yield self._options.path / topic_folder(topic), batch.filter(here)
+            yield self._options.location.child(topic_folder(topic)), batch.filter(here)
 
-    def _sink(self, path: Path) -> TableSink:
-        sink = self._sinks.get(path)
+    def _sink(self, location: Location) -> TableSink:
+        sink = self._sinks.get(location)
         if sink is None:
             if len(self._sinks) >= _TABLES_MAX:
                 raise UsageError(
                     f"one task has rows for more than {_TABLES_MAX} topics", hint="set tableLayout = single"
                 )
             parser = make_parser(self._options)
-            sink = TableSink(self._options, self._attempt, path, self._stream, parser, self._dead_letters(path))
-            self._sinks[path] = sink
+            sink = TableSink(self._options, self._attempt, location, self._stream, parser, self._dead_letters(location))
+            self._sinks[location] = sink
         return sink
 
-    def _dead_letters(self, path: Path) -> TableSink:
+    def _dead_letters(self, location: Location) -> TableSink:
         # Opened with the first row: most tables have no dead letters.
-        dead = TableSink(self._options, self._attempt, path.with_name(path.name + _DEAD), self._stream, None, None)
+        dead = TableSink(self._options, self._attempt, location.sibling(_DEAD), self._stream, None, None)
         self._dead.append(dead)
         return dead
 

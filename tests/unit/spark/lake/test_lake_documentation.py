@@ -1,4 +1,4 @@
-"""docs/how-to/lake.md lists exactly the options there are, in their own words."""
+"""docs/how-to/lake.md and object_stores.md list exactly the options there are, in their own words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 from rocketlake.spark.lake.options import DESCRIPTIONS
+from rocketlake.spark.places.settings import STORE_OPTIONS
 
-PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "lake.md").read_text()
+HOW_TO = Path(__file__).parents[4] / "docs" / "how-to"
+PAGE = (HOW_TO / "lake.md").read_text()
+STORES = (HOW_TO / "object_stores.md").read_text()
 
 
 def test_every_option_is_documented_in_its_own_words() -> None:
@@ -15,3 +18,9 @@ def test_every_option_is_documented_in_its_own_words() -> None:
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
     documented = {name.strip(" `"): meaning.strip().replace("\\|", "|") for name, meaning in cells}
     assert documented == DESCRIPTIONS
+
+
+def test_every_option_of_object_stores_is_documented_in_its_own_words() -> None:
+    section = STORES.split("## Options\n", 1)[1]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    assert {name.strip(" `"): meaning.strip() for name, meaning in cells} == STORE_OPTIONS

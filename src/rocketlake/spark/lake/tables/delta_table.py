@@ -4,7 +4,9 @@ Owns        batches as app transactions and commit metadata, new columns, retryi
 Must not know   the order of Spark's calls.
 
 Delta accepts the same app transaction twice, one after the other, so a commit looks it up first. Delta refuses two at
-once.
+once. An object store may make a commit and lose the answer: then deltalake says that the commit failed, or names an
+error of the line. So after each failure the table is read anew, and what it has decides: the app transaction of a
+batch, the name of a change that maintenance made.
 """
 
 from __future__ import annotations
@@ -13,41 +15,54 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote
+from uuid import uuid4
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
+from rocketlake.spark.places.durable import sync_written
+from rocketlake.spark.places.location import Location, place_of
+from rocketlake.spark.places.place import Place, UnknownOutcome
 
 __all__ = ["DeltaLakeTable"]
 
 _NOTE = "rocketlake"
 _TRIES = 20
+_SILENT_TRIES = 4
 _HOUR_MS = 3_600_000
+_ONCE = CommitProperties(max_commit_retries=0)
+"""deltalake would repeat a change that has no name after a lost answer, and make it twice."""
 
 
 class DeltaLakeTable:
     """The table in one folder."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, where: PurePath | Location | Place) -> None:
+        self.place: Place = place_of(where)
+        self._options = self.place.library_options()
 
     def _load(self) -> DeltaTable | None:
-        try:
-            return DeltaTable(str(self.path))
-        except TableNotFoundError:
-            return None
+        for tries_left in reversed(range(_SILENT_TRIES)):
+            try:
+                return DeltaTable(self.place.url(), storage_options=self._options)
+            except TableNotFoundError:
+                return None
+            except OSError as error:
+                if self.place.files is not None:
+                    raise
+                if not tries_left:
+                    raise self._silent(StoreError, error) from error
+        return None
 
     def last_batch(self, query: str) -> int | None:
         """The app transaction's version."""
@@ -58,26 +73,29 @@ class DeltaLakeTable:
         """In the remembered history."""
         return next((c for c in self.history(1 << 30) if (c.query, c.batch) == (query, batch)), None)
 
-    def file_path(self, file: str, partition: Partition) -> Path:
+    def file_path(self, file: str, partition: Partition) -> PurePath:
         """The final place: no reader takes a file that the log does not name."""
-        path = self.path / _relative(file, partition)
-        make_folder(PosixFiles(), path.parent)
+        path = self.place.path / _relative(file, partition)
+        self.place.make_folder(path.parent)
         return path
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One commit with the app transaction (query, batch)."""
+        silence = _Silence(self)
         for _ in range(_TRIES):
             table = self._ready(description)
             last = table.transaction_version(part.query)
             if last is not None and last >= part.batch:
                 return False
+            self._require(part.files)
             properties = CommitProperties(
                 custom_metadata={_NOTE: json.dumps(note(part))},
                 app_transactions=[Transaction(part.query, part.batch)],
                 max_commit_retries=5,
             )
-            if self._commit(table, [_add(self.path, file) for file in part.files], description, properties):
-                return True
+            with silence:
+                if self._commit(table, [_add(file) for file in part.files], description, properties):
+                    return True
         raise self._beaten()
 
     def exchange(
@@ -86,46 +104,66 @@ class DeltaLakeTable:
         """Remove and add in one commit; Delta refuses it if another commit removed one of the files."""
         changes = operation != "replace"
         now = time.time_ns() // 1_000_000
+        change, begun_at = uuid4().hex, -1
+        silence = _Silence(self)
         for _ in range(_TRIES):
             table = self._ready(description)
+            if begun_at < 0:
+                begun_at = table.version()
+            elif change in _changes_since(table, begun_at):
+                return True  # the store made the commit, and its answer was lost
             live = {file.name for file in self._files(table)}
             if any(old.name not in live for old in olds):
                 return False
             actions: list[Any] = [RemoveAction(old.name, changes, now, old.bytes, dict(old.partition)) for old in olds]
-            actions += [_add(self.path, file, changes=changes) for file in news]
+            actions += [_add(file, changes=changes) for file in news]
             properties = CommitProperties(
-                custom_metadata={_NOTE: json.dumps({"operation": operation})}, max_commit_retries=0
+                custom_metadata={_NOTE: json.dumps({"operation": operation, "change": change})}, max_commit_retries=0
             )
-            if self._commit(table, actions, description, properties):
-                return True
+            self._require(news)
+            with silence:
+                if self._commit(table, actions, description, properties):
+                    return True
         raise self._beaten()
 
     def _ready(self, description: TableDescription) -> DeltaTable:
         """The table with all columns; made if missing."""
         wanted = arrow(description.schema)
+        silence = _Silence(self)
         while (table := self._load()) is None:
-            schema, partition_by = Schema.from_arrow(wanted), list(description.partition_by)
-            try:
-                DeltaTable.create(str(self.path), schema=schema, mode="ignore", partition_by=partition_by)
-            except DeltaError:
-                if self._load() is None:  # else another writer was quicker
-                    raise
+            with silence:
+                self._create(Schema.from_arrow(wanted), list(description.partition_by))
         there = {field.name for field in table.schema().fields}
         missing = [Field.from_arrow(field) for field in wanted if field.name not in there]
         if missing:
             try:
-                table.alter.add_columns(missing)
-            except DeltaError:
-                table.update_incremental()  # another writer was quicker, or the table is really broken
+                table.alter.add_columns(missing, commit_properties=_ONCE)
+            except (DeltaError, OSError):
+                # Another writer was quicker, or an answer was lost, or the table is really broken.
+                table = self._load() or table
                 if not {field.name for field in missing} <= {field.name for field in table.schema().fields}:
                     raise
         return table
 
+    def _create(self, schema: Schema, partition_by: list[str]) -> None:
+        try:
+            DeltaTable.create(
+                self.place.url(),
+                schema=schema,
+                mode="ignore",
+                partition_by=partition_by,
+                storage_options=self._options,
+                commit_properties=_ONCE,
+            )
+        except DeltaError:
+            if self._load() is None:  # else another writer was quicker, or an answer was lost
+                raise
+
     def _commit(
         self, table: DeltaTable, actions: list[Any], description: TableDescription, properties: CommitProperties
     ) -> bool:
-        for folder in {(self.path / action.path).parent for action in actions if isinstance(action, AddAction)}:
-            PosixFiles().sync_dir(folder)  # tasks sync their files, not the names
+        adds = (action.path for action in actions if isinstance(action, AddAction))
+        self.place.keep_names({(self.place.path / path).parent for path in adds})
         try:
             table.create_write_transaction(
                 actions,
@@ -136,19 +174,29 @@ class DeltaLakeTable:
             )
         except CommitFailedError:
             return False
-        # deltalake does not sync its log, and Spark forgets the batch once this returns.
-        log = self.path / "_delta_log"
-        newest = sorted(log.glob("*.json"))[-2:]
-        sync_written([*newest, *log.glob("_last_checkpoint")])
+        if self.place.files is not None:
+            # deltalake does not sync its log, and Spark forgets the batch once this returns.
+            log = Path(self.place.path) / "_delta_log"
+            newest = sorted(log.glob("*.json"))[-2:]
+            sync_written([*newest, *log.glob("_last_checkpoint")])
         return True
+
+    def _require(self, files: Sequence[DataFile]) -> None:
+        paths = [self.place.path / _relative(file.name, file.partition) for file in files]
+        for path, file, size in zip(paths, files, self.place.sizes(paths), strict=True):
+            if size != file.bytes:
+                raise StoreError(
+                    "a file that a task wrote is not there for the driver",
+                    path=self.place.url(path),
+                    hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
+                )
 
     def recover(self) -> None:
         """Nothing to finish: a commit has no later steps."""
 
     def forget_files(self, part: BatchPart) -> None:
         """Delete the files; the log never named them."""
-        for file in part.files:
-            (self.path / _relative(file.name, file.partition)).unlink(missing_ok=True)
+        self.place.delete(self.place.path / _relative(file.name, file.partition) for file in part.files)
 
     def files(self) -> list[DataFile]:
         """From the log."""
@@ -159,7 +207,7 @@ class DeltaLakeTable:
         if "deletionVectors" in (table.protocol().reader_features or []):
             raise StoreError(
                 "another program switched deletion vectors on, which are not read here",
-                path=str(self.path),
+                path=self.place.url(),
                 hint="read and compact this table with that program",
             )
         columns = table.metadata().partition_columns
@@ -170,9 +218,9 @@ class DeltaLakeTable:
             found.append(DataFile(row["path"], partition, row["num_records"] or 0, row["size_bytes"]))
         return found
 
-    def read_path(self, file: DataFile) -> Path:
+    def read_path(self, file: DataFile) -> PurePath:
         """Under the table's folder."""
-        return self.path / unquote(file.name)
+        return self.place.path / unquote(file.name)
 
     def history(self, limit: int) -> list[Committed]:
         """Commits, with our notes and without."""
@@ -200,14 +248,14 @@ class DeltaLakeTable:
             table.cleanup_metadata()
         return len(gone)
 
-    def orphans(self) -> list[Path]:
+    def orphans(self) -> list[PurePath]:
         """Files with our names that are neither live nor removed by a remembered commit."""
         table = self._load()
         if table is None:
-            return [path for path in self.path.rglob("*.parquet") if NAME_PATTERN.fullmatch(path.name)]
+            return [path for path in self.place.walk(".parquet") if NAME_PATTERN.fullmatch(path.name)]
         named = {unquote(file.name) for file in self._files(table)}
         named |= {unquote(path) for path in table.vacuum(0, dry_run=True, enforce_retention_duration=False)}
-        found = ((path, path.relative_to(self.path)) for path in self.path.rglob("*.parquet"))
+        found = ((path, path.relative_to(self.place.path)) for path in self.place.walk(".parquet"))
         return [
             path
             for path, place in found
@@ -217,9 +265,43 @@ class DeltaLakeTable:
     def _beaten(self) -> StoreError:
         return StoreError(
             f"others changed this table {_TRIES} times while this commit was tried",
-            path=str(self.path),
+            path=self.place.url(),
             hint="let fewer writers write to one table, or larger batches",
         )
+
+    def _silent(self, kind: type[StoreError], error: Exception) -> StoreError:
+        return kind(
+            f"the store did not answer: {str(error).splitlines()[0][:400]}",
+            path=self.place.url(),
+            hint="look at the store and at the way to it (s3.endpoint, s3.region, s3.request-timeout), then start the"
+            " query again: it goes on where it was",
+        )
+
+
+class _Silence:
+    """Lets a few errors of the line pass, after which the caller looks at the table again; a disk makes none."""
+
+    def __init__(self, table: DeltaLakeTable) -> None:
+        self._table = table
+        self._left = _SILENT_TRIES
+
+    def __enter__(self) -> None:
+        self._left -= 1
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, OSError) or self._table.place.files is not None:
+            self._left += error is None
+            return False
+        if self._left <= 0:
+            raise self._table._silent(UnknownOutcome, error) from error
+        return True
+
+
+def _changes_since(table: DeltaTable, version: int) -> set[str]:
+    """Names of maintenance's commits after this version."""
+    newer = table.version() - version
+    notes = (json.loads(commit.get(_NOTE) or "{}") for commit in (table.history(newer) if newer else ()))
+    return {said["change"] for said in notes if "change" in said}
 
 
 def _relative(file: str, partition: Partition) -> str:
@@ -227,14 +309,8 @@ def _relative(file: str, partition: Partition) -> str:
     return str(ascii_folder(partition) / file)
 
 
-def _add(path: Path, file: DataFile, *, changes: bool = True) -> AddAction:
+def _add(file: DataFile, *, changes: bool = True) -> AddAction:
     relative = _relative(file.name, file.partition)
-    if not (path / relative).exists():
-        raise StoreError(
-            "a file that a task wrote is not there for the driver",
-            path=str(path / relative),
-            hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
-        )
     now = time.time_ns() // 1_000_000
     stats = json.dumps({"numRecords": file.rows})
     return AddAction(relative, file.bytes, dict(file.partition), now, changes, stats)

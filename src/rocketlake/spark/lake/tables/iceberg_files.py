@@ -15,8 +15,8 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import Table
 from pyiceberg.types import DateType
 
-from rocketlake.spark.lake.durable import sync_written
 from rocketlake.spark.lake.tables.table import DataFile
+from rocketlake.spark.places.durable import sync_written
 
 __all__ = ["data_files_of", "live_file", "local_path", "manifests_of", "moment", "sync_newest", "uri"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from uuid import uuid4
 
 from pyiceberg.catalog.sql import SqlCatalog
@@ -22,7 +22,6 @@ from pyiceberg.table import FileScanTask, Table
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
@@ -36,6 +35,9 @@ from rocketlake.spark.lake.tables.iceberg_files import (
     uri,
 )
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
+from rocketlake.spark.places.durable import make_folder, sync_written
+from rocketlake.spark.places.location import Location, place_of
+from rocketlake.spark.places.place import Place
 
 __all__ = ["CATALOG", "TABLE", "IcebergLakeTable", "catalog"]
 
@@ -62,8 +64,9 @@ def catalog(path: Path | str, file: str = "catalog.db") -> SqlCatalog:
 class IcebergLakeTable:
     """The table in one folder."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, where: PurePath | Location | Place) -> None:
+        self.place: Place = place_of(where)
+        self.path = Path(self.place.path)
         self._catalog: SqlCatalog | None = None
 
     def _load(self) -> Table | None:
@@ -260,7 +263,7 @@ class IcebergLakeTable:
             return len(gone)
         raise self._beaten()
 
-    def orphans(self) -> list[Path]:
+    def orphans(self) -> list[PurePath]:
         """Files with our names that no remembered snapshot names."""
         table = self._load()
         named = data_files_of(table, table.metadata.snapshots) if table else set()

@@ -5,21 +5,20 @@ Must not know   data files: parquet_table.py moves and deletes the files that an
 
     log/00000000000000000042.json             entry 42, made by put-if-absent, never changed
     log/snapshot-00000000000000000042.json    all live files as of entry 42, so that older entries are not needed
-    log/head                                  number of a recent entry: a hint where to look first
+    log/head                                  number of a recent entry: a hint where to look first (on a disk)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import PurePath
 
 import msgspec
 
-from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.spark.lake.durable import put_if_absent, read_if_there, remove_if_there, replace
 from rocketlake.spark.lake.offset_ranges import OffsetRanges
+from rocketlake.spark.places.place import Place
 
 __all__ = ["Entry", "FileEntry", "ParquetLog", "QueryHead"]
 
@@ -49,6 +48,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One commit. `queries`, `rows` and `bytes` describe the table after it, so that the newest entry is enough."""
 
     version: int
+    writer: str = ""
+    """Of this entry alone: no two writers make the same bytes, so a lost answer is found out by reading back."""
     ms: int
     operation: str
     query: str = ""
@@ -68,31 +69,35 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 class ParquetLog:
     """The entries in one folder. Raises StoreError for an entry that cannot be read."""
 
-    def __init__(self, folder: Path, files: Files) -> None:
+    def __init__(self, folder: PurePath, place: Place) -> None:
         self.folder = folder
-        self._files = files
+        self._place = place
         self._hint = 0
 
     def head(self) -> Entry | None:
         """The newest entry."""
         version = self._start()
-        while self._files.exists(self._path(version + 1)):
+        while self._is_there(version + 1):
             version += 1
         self._hint = version
         return self.entry(version) if version else None
 
     def _start(self) -> int:
-        if self._hint and self._files.exists(self._path(self._hint)):
+        if self._hint and self._is_there(self._hint):
             return self._hint
-        text = read_if_there(self._files, self.folder / "head") or b""
-        if text.isdigit() and self._files.exists(self._path(int(text))):
-            return int(text)
+        if self._place.files is not None:
+            text = self._place.get(self.folder / "head") or b""
+            if text.isdigit() and self._is_there(int(text)):
+                return int(text)
         return max(self._versions(_ENTRY), default=0)
+
+    def _is_there(self, version: int) -> bool:
+        return self._place.sizes([self._path(version)]) != [None]
 
     def entry(self, version: int) -> Entry | None:
         """An entry; None if it is not made yet, or was dropped."""
         path = self._path(version)
-        text = read_if_there(self._files, path)
+        text = self._place.get(path)
         if text is None:
             return None
         try:
@@ -107,14 +112,15 @@ class ParquetLog:
 
     def append(self, entry: Entry) -> bool:
         """Make this entry; False if its number is taken. On return it is safe."""
-        if not put_if_absent(self._files, self._path(entry.version), msgspec.json.encode(entry)):
+        if not self._place.put_if_absent(self._path(entry.version), msgspec.json.encode(entry)):
             return False
-        if entry.version > 1 and not self._files.exists(self._path(entry.version - 1)):
+        if entry.version > 1 and not self._is_there(entry.version - 1):
             # The writer slept while others made entries and dropped old ones: its number was free again.
-            remove_if_there(self._files, self._path(entry.version))
+            self._place.delete([self._path(entry.version)])
             return False
         self._hint = entry.version
-        replace(self._files, self.folder / "head", b"%d" % entry.version)
+        if self._place.files is not None:  # a store lists in one call
+            self._place.put(self.folder / "head", b"%d" % entry.version, hint=True)
         if entry.version % _SNAPSHOT_EVERY == 0:
             self.take_snapshot(entry.version)
         return True
@@ -138,7 +144,7 @@ class ParquetLog:
         start = max((number for number in self._versions(_SNAPSHOT) if number <= version), default=0)
         found: dict[str, FileEntry] = {}
         if start:
-            text = read_if_there(self._files, self._snapshot_path(start))
+            text = self._place.get(self._snapshot_path(start))
             if text is None:
                 return None
             try:
@@ -166,8 +172,7 @@ class ParquetLog:
         """Write down all live files as of this entry."""
         found = self._files_at(version)
         if found is not None:
-            replace(self._files, self._snapshot_path(version), msgspec.json.encode(list(found.values())))
-            self._files.sync_dir(self.folder)
+            self._place.put(self._snapshot_path(version), msgspec.json.encode(list(found.values())))
 
     def forget(self, before_ms: int, *, dry_run: bool) -> list[Entry]:
         """Drop entries older than this, oldest first; the newest one always stays. Returns the dropped entries."""
@@ -177,25 +182,22 @@ class ParquetLog:
         if dry_run or not old or head is None:
             return old
         self.take_snapshot(head.version)
-        for number in self._versions(_SNAPSHOT):
-            if number < head.version:
-                remove_if_there(self._files, self._snapshot_path(number))
-        for entry in old:
-            remove_if_there(self._files, self._path(entry.version))
+        self._place.delete(self._snapshot_path(number) for number in self._versions(_SNAPSHOT) if number < head.version)
+        self._place.delete(self._path(entry.version) for entry in old)
         return old
 
     def _versions(self, pattern: re.Pattern[str]) -> list[int]:
-        names = (pattern.fullmatch(name) for name in self._files.list_dir(self.folder))
+        names = (pattern.fullmatch(name) for name in self._place.names(self.folder))
         return [int(match[1]) for match in names if match]
 
-    def _path(self, version: int) -> Path:
+    def _path(self, version: int) -> PurePath:
         return self.folder / f"{version:020d}.json"
 
-    def _snapshot_path(self, version: int) -> Path:
+    def _snapshot_path(self, version: int) -> PurePath:
         return self.folder / f"snapshot-{version:020d}.json"
 
 
-def _broken(path: Path, error: Exception) -> StoreError:
+def _broken(path: PurePath, error: Exception) -> StoreError:
     return StoreError(
         f"this is not what RocketLake wrote: {error}", path=str(path), hint="restore the file from a copy of the table"
     )

@@ -5,26 +5,29 @@ Must not know   how entries are kept (parquet_log.py), the order of Spark's call
 
 A task writes _rocketlake/staging/NAME.pending: Spark, pandas and pyarrow skip the folder, DuckDB's globs the ending.
 The driver makes the log entry, then moves the files to their places. After a crash the next writer moves the
-rest before it makes the next entry: so only the newest entry can have unmoved files.
+rest before it makes the next entry: so only the newest entry can have unmoved files. An object store cannot move: there
+files stay where tasks wrote them, and readers take their names from the log (`rocketlake lake files`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePath
+from uuid import uuid4
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.crash_point import crash_point
-from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder, remove_if_there
 from rocketlake.spark.lake.partition_names import Partition, partition_folder
 from rocketlake.spark.lake.tables.parquet_log import Entry, FileEntry, ParquetLog, QueryHead
 from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, UNNAMED, BatchPart, Committed, DataFile
+from rocketlake.spark.places.location import Location, place_of
+from rocketlake.spark.places.place import Place
 
 __all__ = ["ParquetTable"]
 
@@ -32,17 +35,19 @@ _PENDING = ".pending"
 _STAGED = re.compile(NAME + re.escape(_PENDING))
 _TRIES = 100
 _UNNAMED_MAX = 100
+_LATE_MS_MAX = 86_400_000
 
 
 class ParquetTable:
     """The table in one folder."""
 
-    def __init__(self, path: Path, files: Files | None = None, clock: Clock | None = None) -> None:
-        self.path = path
-        self._files = files or PosixFiles()
+    def __init__(
+        self, where: PurePath | Location | Place, files: Files | None = None, clock: Clock | None = None
+    ) -> None:
+        self.place: Place = place_of(where, files)
         self._clock = clock or SystemClock()
-        self._staging = path / SIDECAR / "staging"
-        self._log = ParquetLog(path / SIDECAR / "log", self._files)
+        self._staging = self.place.path / SIDECAR / "staging"
+        self._log = ParquetLog(self.place.path / SIDECAR / "log", self.place)
         self._settled: Entry | None = None
 
     def last_batch(self, query: str) -> int | None:
@@ -63,9 +68,9 @@ class ParquetTable:
         entries = self._log.newest_first()
         return next((_committed(entry) for entry in entries if (entry.query, entry.batch) == (query, batch)), None)
 
-    def file_path(self, file: str, partition: Partition) -> Path:
+    def file_path(self, file: str, partition: Partition) -> PurePath:
         """A path in the staging folder, for every partition."""
-        make_folder(self._files, self._staging)
+        self.place.make_folder(self._staging)
         return self._staging / (file + _PENDING)
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
@@ -83,6 +88,7 @@ class ParquetTable:
                 head,
                 Entry(
                     version=number,
+                    writer=uuid4().hex,
                     ms=self._now(head),
                     operation="append",
                     query=part.query,
@@ -116,6 +122,7 @@ class ParquetTable:
             self._require(adds)
             entry = Entry(
                 version=version + 1,
+                writer=uuid4().hex,
                 ms=self._now(head),
                 operation=operation,
                 schema=max(description.version, head.schema),
@@ -132,8 +139,7 @@ class ParquetTable:
     def _try(self, head: Entry | None, entry: Entry) -> bool:
         self._settle(head)
         if entry.add:
-            self._files.sync_dir(self._staging)  # tasks sync their files, not the names
-        make_folder(self._files, self._log.folder)
+            self.place.keep_names([self._staging])
         if not self._log.append(entry):
             return False
         crash_point("lake.after_entry")
@@ -148,48 +154,47 @@ class ParquetTable:
         # Each process syncs the folders once, even if it moves no file: a writer may be killed between move and sync.
         if entry is None or entry == self._settled:
             return
-        gone = {self.path / path for path in entry.remove}
-        for path in gone:
-            remove_if_there(self._files, path)
-        for file in entry.add:
-            self._move(file)
-            crash_point("lake.mid_moves")
-        for folder in sorted({self.path / Path(file.path).parent for file in entry.add} | {p.parent for p in gone}):
-            if self._files.exists(folder):
-                self._files.sync_dir(folder)
-        for folder in {path.parent for path in gone} - {self.path}:
-            self._remove_if_empty(folder)
+        if self.place.files is None:
+            self.place.delete(self._staged(path) for path in entry.remove)
+        else:
+            self._move_all(entry, self.place.files)
         self._settled = entry
 
-    def _move(self, file: FileEntry) -> None:
-        target = self.path / file.path
-        staged = self._staged(file)
-        while self._files.exists(staged):
-            make_folder(self._files, target.parent)
+    def _move_all(self, entry: Entry, files: Files) -> None:
+        root = Path(self.place.path)
+        gone = {root / path for path in entry.remove}
+        self.place.delete(gone)
+        for file in entry.add:
+            self._move(Path(self._staged(file.path)), root / file.path, files)
+            crash_point("lake.mid_moves")
+        for folder in sorted({(root / file.path).parent for file in entry.add} | {path.parent for path in gone}):
+            if files.exists(folder):
+                files.sync_dir(folder)
+        for folder in {path.parent for path in gone} - {root}:
+            with suppress(OSError):  # not empty: the usual case
+                files.remove(folder)
+
+    def _move(self, staged: Path, target: Path, files: Files) -> None:
+        while files.exists(staged):
+            self.place.make_folder(target.parent)
             try:
-                self._files.rename(staged, target)
+                files.rename(staged, target)
             except FileNotFoundError:
                 continue  # another process moves files too, or has removed the empty folder
 
-    def _remove_if_empty(self, folder: Path) -> None:
-        try:
-            self._files.remove(folder)
-        except OSError:
-            return  # not empty: the usual case
-
     def forget_files(self, part: BatchPart) -> None:
         """Delete files in staging only: a file in its place is committed."""
-        for file in part.files:
-            remove_if_there(self._files, self._staging / (file.name + _PENDING))
+        self.place.delete(self._staged(file.name) for file in part.files)
 
     def files(self) -> list[DataFile]:
         """From the log."""
         return [_data_file(file) for file in self._log.live_files()[1].values()]
 
-    def read_path(self, file: DataFile) -> Path:
+    def read_path(self, file: DataFile) -> PurePath:
         """The file's place, or staging if it is not moved yet."""
-        staged = self._staging / (Path(file.name).name + _PENDING)
-        return staged if self._files.exists(staged) else self.path / file.name
+        staged = self._staged(file.name)
+        is_staged = self.place.files is None or self.place.files.exists(Path(staged))
+        return staged if is_staged else self.place.path / file.name
 
     def history(self, limit: int) -> list[Committed]:
         """Remembered entries."""
@@ -197,28 +202,33 @@ class ParquetTable:
 
     def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
         """Drop old entries; the files that they replaced were deleted at that time."""
+        if self.place.files is None:
+            # A put that the store makes late must not find its number free.
+            before_ms = min(before_ms, self._clock.now_ms() - _LATE_MS_MAX)
         return len(self._log.forget(before_ms, dry_run=dry_run))
 
-    def orphans(self) -> list[Path]:
+    def orphans(self) -> list[PurePath]:
         """Files in staging, and files in places that no commit names (copied in by hand under one of our names)."""
         live = {Path(path).name for path in self._log.live_files()[1]}
-        staged = [self._staging / name for name in self._files.list_dir(self._staging) if _STAGED.fullmatch(name)]
+        staged = [self._staging / name for name in self.place.names(self._staging) if _STAGED.fullmatch(name)]
         found = [path for path in staged if path.name.removesuffix(_PENDING) not in live]
-        placed = (path for path in self.path.rglob("*.parquet") if SIDECAR not in path.relative_to(self.path).parts)
+        root = self.place.path
+        placed = (path for path in self.place.walk(".parquet") if SIDECAR not in path.relative_to(root).parts)
         return found + [path for path in placed if NAME_PATTERN.fullmatch(path.name) and path.name not in live]
 
     def _require(self, adds: Iterable[FileEntry]) -> None:
-        for file in adds:
-            staged = self._staged(file)
-            if not self._files.exists(staged) or self._files.size(staged) != file.bytes:
+        adds = list(adds)
+        paths = [self._staged(file.path) for file in adds]
+        for path, file, size in zip(paths, adds, self.place.sizes(paths), strict=True):
+            if size != file.bytes:
                 raise StoreError(
                     "a file that a task wrote is not there for the driver",
-                    path=str(staged),
+                    path=self.place.url(path),
                     hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
                 )
 
-    def _staged(self, file: FileEntry) -> Path:
-        return self._staging / (Path(file.path).name + _PENDING)
+    def _staged(self, file: str) -> PurePath:
+        return self._staging / (file.rpartition("/")[2] + _PENDING)
 
     def _now(self, head: Entry | None) -> int:
         return max(self._clock.now_ms(), head.ms if head else 0)
@@ -226,7 +236,7 @@ class ParquetTable:
     def _beaten(self) -> StoreError:
         return StoreError(
             f"others committed to this table {_TRIES} times while this commit was tried",
-            path=str(self.path),
+            path=self.place.url(),
             hint="let fewer writers write to one table, or larger batches",
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from rocketlake.spark.lake.batch_content import BatchContent
@@ -18,6 +18,7 @@ from rocketlake.spark.lake.partition_names import Partition
 if TYPE_CHECKING:
     from rocketlake.spark.lake.description import TableDescription
     from rocketlake.spark.lake.offset_ranges import OffsetRanges
+    from rocketlake.spark.places.place import Place
 
 __all__ = [
     "NAME",
@@ -92,9 +93,10 @@ class Committed:
 
 
 class LakeTable(Protocol):
-    """One table. Methods raise StoreError when a commit is refused for good."""
+    """One table. Methods raise StoreError when a commit is refused for good,
+    UnknownOutcome when nobody can tell whether it was made."""
 
-    path: Path
+    place: Place
 
     def last_batch(self, query: str) -> int | None:
         """The newest batch of this query that the table has."""
@@ -102,7 +104,7 @@ class LakeTable(Protocol):
     def find(self, query: str, batch: int) -> Committed | None:
         """The commit of this batch, None if there was no commit or its record has expired."""
 
-    def file_path(self, file: str, partition: Partition) -> Path:
+    def file_path(self, file: str, partition: Partition) -> PurePath:
         """The path to which a task writes a new file."""
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
@@ -117,7 +119,7 @@ class LakeTable(Protocol):
     def files(self) -> list[DataFile]:
         """Live files."""
 
-    def read_path(self, file: DataFile) -> Path:
+    def read_path(self, file: DataFile) -> PurePath:
         """The path at which a live file can be read now."""
 
     def history(self, limit: int) -> list[Committed]:
@@ -131,5 +133,5 @@ class LakeTable(Protocol):
     def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
         """Drop history older than this, delete files that only it needed; returns the number of deleted files."""
 
-    def orphans(self) -> list[Path]:
+    def orphans(self) -> list[PurePath]:
         """Files with our names that neither the table nor its remembered history refers to."""

@@ -1,0 +1,67 @@
+"""format("rocketmq_lake") on an S3 server: written by a stream, read by Spark, deltalake, DuckDB and pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from rocketlake.testing.cluster import EmbeddedCluster
+from tests.s3_server import SECRET, options_for, s3_server
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server("lake") as endpoint:
+        yield endpoint
+
+
+def test_a_topic_becomes_a_delta_table_on_s3(
+    spark: SparkSession, cluster: EmbeddedCluster, endpoint: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url, options = "s3://lake/tables/orders", options_for(endpoint, tmp_path_factory.mktemp("keys"))
+    checkpoint = tmp_path_factory.mktemp("checkpoint")
+
+    def run() -> None:
+        reader = spark.readStream.format("rocketmq").option("namesrvAddr", cluster.namesrv)
+        rows = reader.option("subscribe", "on-s3").option("startingOffsets", "earliest").load()
+        writer = rows.writeStream.format("rocketmq_lake").options(**options)
+        writer = writer.option("bodyFormat", "json").option("bodySchema", "id bigint")
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(url)
+        assert query.awaitTermination(150)
+
+    cluster.send("on-s3", (b'{"id": %d}' % n for n in range(100)), tags="A")
+    run()
+    cluster.send("on-s3", [*(b'{"id": %d}' % n for n in range(100, 130)), b"no json"], tags="A")
+    run()
+    for name in ("1", ".1.crc"):  # as if the driver had died before Spark noted the batch
+        (checkpoint / "commits" / name).unlink()
+    run()
+
+    table = DeltaTable(
+        url,
+        storage_options={
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any",
+            "AWS_REGION": "us-east-1",
+        },
+    )
+    found = table.to_pyarrow_dataset().to_table()
+    assert duckdb.sql("select count(*), sum(id) from found").fetchall() == [(130, sum(range(130)))]
+    assert sorted(found.to_pandas()["id"]) == [*range(130)]
+    own = spark.read.format("rocketmq_lake").options(**options).load(url)
+    assert sorted(row.id for row in own.collect()) == [*range(130)]
+    (dead,) = spark.read.format("rocketmq_lake").options(**options).load(url + "__dlq").collect()
+    assert (dead.body, dead.topic) == (b"no json", "on-s3")
+    assert SECRET not in own._jdf.queryExecution().toString()
