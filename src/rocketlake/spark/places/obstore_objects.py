@@ -141,14 +141,7 @@ class _ObjectWriting:
     def close(self) -> None:
         """The object is there on return."""
         writer, self._writer = self._writer, None
-        try:
-            self._objects._ask(self._key, writer.close)
-        except Unanswered as error:
-            raise StoreError(
-                f"the store did not take a data file: {error}",
-                path=f"{self._objects.root}/{self._key}",
-                hint="look at the store if this stays; nothing is lost, Spark runs the task again",
-            ) from error
+        self._objects._ask(self._key, writer.close)
 
     def abort(self) -> None:
         """Nothing is there on return."""

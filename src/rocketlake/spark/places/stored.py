@@ -115,7 +115,7 @@ class StoredPlace:
 
     def writer(self, path: PurePath) -> Writing:
         """Nothing is seen of it before its end; an exception, or the end of the process, leaves nothing."""
-        return self._objects.writer(_key(path))
+        return _StoredWriting(self._repeated(path, lambda: self._objects.writer(_key(path))), self.url(path))
 
     def source(self, path: PurePath) -> Any:
         """A file object that asks the store for ranges."""
@@ -140,6 +140,28 @@ class StoredPlace:
             hint="look at the store and at the way to it (s3.endpoint, s3.region, s3.request-timeout), then start the"
             " query again: it goes on where it was",
         )
+
+
+class _StoredWriting:
+    def __init__(self, writing: Writing, url: str) -> None:
+        self._writing = writing
+        self._url = url
+        self.sink = writing.sink
+
+    def close(self) -> None:
+        """Not repeated: the task is, and writes a file of another name."""
+        try:
+            self._writing.close()
+        except Unanswered as error:
+            raise StoreError(
+                f"the store did not take a data file: {error}",
+                path=self._url,
+                hint="look at the store if this stays; nothing is lost, Spark runs the task again",
+            ) from error
+
+    def abort(self) -> None:
+        """Nothing is left."""
+        self._writing.abort()
 
 
 def _key(path: PurePath) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import pickle
 import random
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from rocketlake.spark.lake.description import Descriptions
 from rocketlake.spark.lake.reader import read_file
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.open_table import open_table
+from rocketlake.spark.places.location import Location
 from rocketlake.spark.schema import full_schema
 
 SCHEMA = full_schema()
@@ -59,8 +62,8 @@ class Killed(BaseException):
 class Query:
     """One streaming query with its checkpoint. Each call has a writer of its own, options travel by pickle."""
 
-    def __init__(self, folder: Path, query: str = "q-1", schema: StructType = SCHEMA, **options: str) -> None:
-        self.options = {"path": str(folder), "checkpointLocation": str(folder / "none")} | options
+    def __init__(self, folder: Path | str, query: str = "q-1", schema: StructType = SCHEMA, **options: str) -> None:
+        self.options = {"path": str(folder), "checkpointLocation": f"{folder}/none"} | options
         self.query = query
         self.schema = schema
         self.next_batch = 0
@@ -93,8 +96,13 @@ class Query:
         self.commit([self.task(rows) for rows in tasks])
         self.next_batch += 1
 
-    def run_with_trouble(self, tasks: Sequence[Task], rng: random.Random, crash: str = "") -> None:
-        """A batch in any order of calls Spark may make, until it is committed; `crash` kills it there once."""
+    def run_with_trouble(
+        self, tasks: Sequence[Task], rng: random.Random, crash: str = "", *, restart_on: str = ""
+    ) -> None:
+        """A batch in any order of calls Spark may make, until it is committed; `crash` kills it there once.
+
+        `restart_on`: a pattern of errors with which the query fails and is started again.
+        """
         while True:
             try:
                 with struck_by(_strike_at(crash, rng.randrange(1, 4)) if crash else lambda _: None):
@@ -102,8 +110,10 @@ class Query:
             except Killed:
                 crash = ""
                 continue
-            except RocketLakeError:
-                raise
+            except RocketLakeError as error:
+                if not (restart_on and re.search(restart_on, str(error))):
+                    raise
+                continue
             except ConnectionError:
                 continue  # the query failed and was started again
             self.next_batch += 1
@@ -122,7 +132,12 @@ class Query:
         if trouble < 0.2:
             self.abort([messages[0], *[None] * (len(messages) - 1)])
             raise ConnectionError
-        self.commit(messages)
+        try:
+            self.commit(messages)
+        except RocketLakeError:
+            with suppress(RocketLakeError):
+                self.abort(messages)
+            raise
         if trouble < 0.3:
             self.commit(messages)
         if trouble < 0.4:
@@ -143,7 +158,7 @@ def _strike_at(point: str, number: int) -> Callable[[str], None]:
     return strike
 
 
-def table_rows(folder: Path) -> list[Row]:
+def table_rows(folder: Path | Location) -> list[Row]:
     """All rows of the table by its own log."""
     description = Descriptions(folder).latest()
     if description is None:
@@ -152,7 +167,7 @@ def table_rows(folder: Path) -> list[Row]:
     schema = arrow(description.schema)
     rows: list[Row] = []
     for file in table.files():
-        for batch in read_file(str(table.read_path(file)), file, schema):
+        for batch in read_file(table.place.source(table.read_path(file)), file, schema):
             rows += batch.to_pylist()
     return rows
 

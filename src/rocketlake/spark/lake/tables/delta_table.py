@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 from uuid import uuid4
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
@@ -35,6 +36,8 @@ from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place, UnknownOutcome
 
 __all__ = ["DeltaLakeTable"]
+
+Answer = TypeVar("Answer")
 
 _NOTE = "rocketlake"
 _TRIES = 20
@@ -52,17 +55,22 @@ class DeltaLakeTable:
         self._options = self.place.library_options()
 
     def _load(self) -> DeltaTable | None:
-        for tries_left in reversed(range(_SILENT_TRIES)):
+        try:
+            return self._asked(lambda: DeltaTable(self.place.url(), storage_options=self._options))
+        except TableNotFoundError:
+            return None
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        """The answer to a question, or to a change that may be made twice."""
+        for left in reversed(range(_SILENT_TRIES)):
             try:
-                return DeltaTable(self.place.url(), storage_options=self._options)
-            except TableNotFoundError:
-                return None
+                return ask()
             except OSError as error:
                 if self.place.files is not None:
                     raise
-                if not tries_left:
+                if not left:
                     raise self._silent(StoreError, error) from error
-        return None
+        raise AssertionError
 
     def last_batch(self, query: str) -> int | None:
         """The app transaction's version."""
@@ -110,7 +118,7 @@ class DeltaLakeTable:
             table = self._ready(description)
             if begun_at < 0:
                 begun_at = table.version()
-            elif change in _changes_since(table, begun_at):
+            elif self._has_change(table, change, begun_at):
                 return True  # the store made the commit, and its answer was lost
             live = {file.name for file in self._files(table)}
             if any(old.name not in live for old in olds):
@@ -126,24 +134,28 @@ class DeltaLakeTable:
                     return True
         raise self._beaten()
 
+    def _has_change(self, table: DeltaTable, change: str, version: int) -> bool:
+        """True if a commit after this version is maintenance's of that name."""
+        newer = table.version() - version
+        commits = self._asked(lambda: table.history(newer)) if newer else []
+        return any(json.loads(commit.get(_NOTE) or "{}").get("change") == change for commit in commits)
+
     def _ready(self, description: TableDescription) -> DeltaTable:
         """The table with all columns; made if missing."""
         wanted = arrow(description.schema)
         silence = _Silence(self)
-        while (table := self._load()) is None:
+        for _ in range(_TRIES):
+            table = self._load()
+            if table is None:
+                with silence:
+                    self._create(Schema.from_arrow(wanted), list(description.partition_by))
+                continue
+            missing = _missing(wanted, table)
+            if not missing:
+                return table
             with silence:
-                self._create(Schema.from_arrow(wanted), list(description.partition_by))
-        there = {field.name for field in table.schema().fields}
-        missing = [Field.from_arrow(field) for field in wanted if field.name not in there]
-        if missing:
-            try:
-                table.alter.add_columns(missing, commit_properties=_ONCE)
-            except (DeltaError, OSError):
-                # Another writer was quicker, or an answer was lost, or the table is really broken.
-                table = self._load() or table
-                if not {field.name for field in missing} <= {field.name for field in table.schema().fields}:
-                    raise
-        return table
+                self._add_columns(table, wanted, missing)
+        raise self._beaten()
 
     def _create(self, schema: Schema, partition_by: list[str]) -> None:
         try:
@@ -157,6 +169,14 @@ class DeltaLakeTable:
             )
         except DeltaError:
             if self._load() is None:  # else another writer was quicker, or an answer was lost
+                raise
+
+    def _add_columns(self, table: DeltaTable, wanted: pa.Schema, missing: list[Field]) -> None:
+        try:
+            table.alter.add_columns(missing, commit_properties=_ONCE)
+        except DeltaError:
+            newest = self._load()  # another writer was quicker, or an answer was lost, or the table is really broken
+            if newest is None or _missing(wanted, newest):
                 raise
 
     def _commit(
@@ -228,7 +248,7 @@ class DeltaLakeTable:
         if table is None:
             return []
         found: list[Committed] = []
-        for commit in table.history(limit):
+        for commit in self._asked(lambda: table.history(limit)):
             said = json.loads(commit.get(_NOTE) or "{}")
             operation = said.get("operation") or str(commit.get("operation", "")).lower()
             found.append(from_note(said, int(commit["version"]), int(commit["timestamp"]), operation))
@@ -240,12 +260,12 @@ class DeltaLakeTable:
         if table is None:
             return 0
         hours = max(0, (time.time_ns() // 1_000_000 - before_ms) // _HOUR_MS)
-        gone = table.vacuum(hours, dry_run=True, enforce_retention_duration=False)
+        gone = self._asked(lambda: table.vacuum(hours, dry_run=True, enforce_retention_duration=False))
         if not dry_run and gone:
-            table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+            self._asked(lambda: table.vacuum(hours, dry_run=False, enforce_retention_duration=False))
         if not dry_run:
-            table.create_checkpoint()
-            table.cleanup_metadata()
+            self._asked(table.create_checkpoint)
+            self._asked(table.cleanup_metadata)
         return len(gone)
 
     def orphans(self) -> list[PurePath]:
@@ -254,7 +274,8 @@ class DeltaLakeTable:
         if table is None:
             return [path for path in self.place.walk(".parquet") if NAME_PATTERN.fullmatch(path.name)]
         named = {unquote(file.name) for file in self._files(table)}
-        named |= {unquote(path) for path in table.vacuum(0, dry_run=True, enforce_retention_duration=False)}
+        removed = self._asked(lambda: table.vacuum(0, dry_run=True, enforce_retention_duration=False))
+        named |= {unquote(path) for path in removed}
         found = ((path, path.relative_to(self.place.path)) for path in self.place.walk(".parquet"))
         return [
             path
@@ -279,29 +300,30 @@ class DeltaLakeTable:
 
 
 class _Silence:
-    """Lets a few errors of the line pass, after which the caller looks at the table again; a disk makes none."""
+    """Lets a few errors pass, after which the caller looks at the table again: a store may have lost the answer.
+
+    deltalake has many names for that, and one of them for a refusal (409) of a new table. A disk makes none.
+    """
 
     def __init__(self, table: DeltaLakeTable) -> None:
         self._table = table
         self._left = _SILENT_TRIES
 
     def __enter__(self) -> None:
-        self._left -= 1
+        """Nothing to begin."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, OSError) or self._table.place.files is not None:
-            self._left += error is None
+        if not isinstance(error, OSError | DeltaError) or self._table.place.files is not None:
             return False
-        if self._left <= 0:
+        self._left -= 1
+        if not self._left and isinstance(error, OSError):
             raise self._table._silent(UnknownOutcome, error) from error
-        return True
+        return self._left > 0
 
 
-def _changes_since(table: DeltaTable, version: int) -> set[str]:
-    """Names of maintenance's commits after this version."""
-    newer = table.version() - version
-    notes = (json.loads(commit.get(_NOTE) or "{}") for commit in (table.history(newer) if newer else ()))
-    return {said["change"] for said in notes if "change" in said}
+def _missing(wanted: pa.Schema, table: DeltaTable) -> list[Field]:
+    there = {field.name for field in table.schema().fields}
+    return [Field.from_arrow(field) for field in wanted if field.name not in there]
 
 
 def _relative(file: str, partition: Partition) -> str:
@@ -317,8 +339,6 @@ def _add(file: DataFile, *, changes: bool = True) -> AddAction:
 
 
 def _rows(table: DeltaTable) -> list[dict[str, Any]]:
-    import pyarrow as pa
-
     rows: list[dict[str, Any]] = pa.table(table.get_add_actions()).to_pylist()
     return rows
 
