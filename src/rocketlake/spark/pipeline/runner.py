@@ -19,6 +19,7 @@ from rocketlake.spark.pipeline.engine import Flow, build, start, write_batch
 from rocketlake.spark.pipeline.environment import Environment
 from rocketlake.spark.pipeline.model import Pipeline
 from rocketlake.spark.pipeline.spark_errors import cause
+from rocketlake.spark.places.location import Location, is_stored, location_of
 
 __all__ = ["PipelineFailed", "PipelineRun", "loss_tables"]
 
@@ -111,8 +112,10 @@ def _batches_done(query: StreamingQuery) -> int:
     return -1 if progress is None else int(progress["batchId"])
 
 
-def loss_tables(pipeline: Pipeline, environment: Environment) -> dict[str, str]:
+def loss_tables(pipeline: Pipeline, environment: Environment) -> dict[str, str | Location]:
     """Query name -> folder in which its source notes losses, if there is one; for LagListener."""
     source = pipeline.source
-    table = environment.fill(source.options.text("lossTable"), source.options.place("lossTable", source.where))
+    text = environment.fill(source.options.text("lossTable"), source.options.place("lossTable", source.where))
+    options = source.options.filled(environment) if is_stored(text) else {}
+    table = location_of(text, options, what="lossTable") if is_stored(text) else text
     return {f"{pipeline.name}.{name}": table for name in pipeline.sinks} if table else {}

@@ -22,6 +22,7 @@ from typing import Any, Self
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from rocketlake.base.logs import get_logger
+from rocketlake.spark.places.location import Location
 from rocketlake.spark.progress.lag import read_report
 from rocketlake.spark.progress.losses import lost_messages
 from rocketlake.spark.progress.totals import Lag, QueryTotals
@@ -38,7 +39,9 @@ class LagListener(StreamingQueryListener):
     `loss_tables`: query name -> folder of its source's option `lossTable`; what it says is counted as losses.
     """
 
-    def __init__(self, *, metrics_port: int | None = None, loss_tables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, metrics_port: int | None = None, loss_tables: Mapping[str, str | Location] | None = None
+    ) -> None:
         self._loss_tables = dict(loss_tables or {})
         self._lock = threading.Lock()
         self._totals: dict[str, QueryTotals] = {}
@@ -58,7 +61,9 @@ class LagListener(StreamingQueryListener):
         with self._lock:
             lags = {each.lag.name: each.lag for each in self._totals.values()}
         for name in self._loss_tables.keys() & lags.keys():
-            lags[name] = replace(lags[name], losses=lost_messages(Path(self._loss_tables[name])))
+            table = self._loss_tables[name]
+            losses = lost_messages(table if isinstance(table, Location) else Path(table))
+            lags[name] = replace(lags[name], losses=losses)
         return lags
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Dead letters of invalid rows (onInvalidRow = dlq): in a topic, or in a folder of Parquet files.
+"""Dead letters of invalid rows (onInvalidRow = dlq): in a topic, or as Parquet files in a folder or a bucket.
 
 Owns        the content of a dead letter.
 Must not know   why a row is invalid, how messages are sent.
@@ -23,10 +23,11 @@ from rocketlake.base.errors import UsageError
 from rocketlake.codec import property_text
 from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN
 from rocketlake.model.message import Message
+from rocketlake.spark.places.location import Location
 from rocketlake.spark.sink.faults import Fault
 from rocketlake.spark.sink.identity import TaskIdentity
 
-__all__ = ["DeadLetter", "as_message", "write_file"]
+__all__ = ["DeadLetter", "as_message", "write_file", "write_object"]
 
 NO_BODY = b"-"
 SCHEMA = pa.schema(
@@ -69,6 +70,32 @@ def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, f
     The file and its name are on the disk on return: Spark never writes the batch again once it has noted its end.
     """
     disk = files or PosixFiles()
+    path = Path(folder) / _file_name(identity)
+    # Readers pass over this name until the file is whole; each attempt has a name of its own.
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        _make_folder(disk, path.parent)
+        disk.write_bytes(fresh, _parquet(letters, identity))
+        disk.rename(fresh, path)
+        disk.sync_dir(path.parent)
+    except OSError as error:
+        raise UsageError(
+            f"option 'dlqPath': {path} cannot be written: {error.strerror or error}",
+            hint="give a folder that all workers see",
+        ) from None
+
+
+def write_object(location: Location, letters: list[DeadLetter], identity: TaskIdentity) -> None:
+    """The same file as one object. StoreError if the store does not take it: Spark repeats the task."""
+    place = location.open()
+    place.put(place.path / _file_name(identity), _parquet(letters, identity))
+
+
+def _file_name(identity: TaskIdentity) -> str:
+    return f"dlq-{identity.key_prefix.replace('/', '-').rstrip('-')}.parquet"
+
+
+def _parquet(letters: list[DeadLetter], identity: TaskIdentity) -> bytes:
     columns = [
         [letter.fault.name for letter in letters],
         [letter.fault.text for letter in letters],
@@ -77,21 +104,10 @@ def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, f
         [letter.body for letter in letters],
     ]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, SCHEMA.types, strict=True)]
-    path = Path(folder) / f"dlq-{identity.key_prefix.replace('/', '-').rstrip('-')}.parquet"
-    # Readers pass over this name until the file is whole; each attempt has a name of its own.
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     whole = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), whole)
-    try:
-        _make_folder(disk, path.parent)
-        disk.write_bytes(fresh, whole.getvalue().to_pybytes())
-        disk.rename(fresh, path)
-        disk.sync_dir(path.parent)
-    except OSError as error:
-        raise UsageError(
-            f"option 'dlqPath': {path} cannot be written: {error.strerror or error}",
-            hint="give a folder that all workers see",
-        ) from None
+    data: bytes = whole.getvalue().to_pybytes()
+    return data
 
 
 def _make_folder(disk: Files, folder: Path) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from rocketlake.base.errors import UsageError
 from rocketlake.model.names import check_topic, is_sendable_topic
 from rocketlake.spark.option_values import Given, OptionNames
+from rocketlake.spark.places.location import is_stored, location_of
+from rocketlake.spark.places.settings import STORE_OPTIONS, Settings, store_settings
 
 __all__ = ["DESCRIPTIONS", "DLQ_SUFFIX", "NAMES", "SinkOptions", "parse_options"]
 
@@ -24,7 +26,7 @@ DESCRIPTIONS: dict[str, str] = {
     "batchId": "batch writes: number of this write; the same one again is a replay, a lower one is refused",
     "onInvalidRow": "`fail` (default), `skip`, or `dlq`: what becomes of a row that makes no message",
     "dlqTopic": "`dlq`: topic of invalid rows; default `<topic>__dlq`",
-    "dlqPath": "`dlq`: folder (seen by all workers) for invalid rows as Parquet, instead of a topic",
+    "dlqPath": "`dlq`: folder that all workers see, or `s3://bucket/folder`, for invalid rows as Parquet, not a topic",
     "batchBytes": "bytes of messages in one request; default 256k",
     "inFlight": "requests of one task under way at once, one for a queue; default 4",
     "maxMessageBytes": "longest message; the broker's `maxMessageSize` holds for messages and for requests; default 4m",
@@ -50,7 +52,7 @@ _ELSEWHERE: dict[str, str] = {
     "retries": "tries are bounded by time: 'deliveryTimeoutMs'",
 }
 
-NAMES = OptionNames("rocketmq", DESCRIPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
+NAMES = OptionNames("rocketmq", DESCRIPTIONS | STORE_OPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
 
 _OF_SPARK = frozenset(("checkpointlocation", "queryname", "outputmode"))
 """Options that Spark passes on to every sink."""
@@ -77,6 +79,8 @@ class SinkOptions:
     delivery_timeout_ms: int
     retry_interval_ms: int
     progress_path: str
+    store: Settings = ()
+    """Options of the object store on which `dlq_path` lies."""
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -105,6 +109,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         on_invalid_row=on_invalid_row,
         dlq_topic=dlq_topic,
         dlq_path=dlq_path,
+        store=store_settings(given.values),
         batch_bytes=_bounded(given, "batchBytes", 256 << 10, low=1, high=16 << 20),
         in_flight=given.number("inFlight", 4, low=1, high=256),
         message_bytes_max=min(message_bytes_max, 64 << 20),
@@ -131,7 +136,11 @@ def _bounded(given: Given, name: str, default: int, *, low: int, high: int) -> i
 
 
 def _dead_letters(given: Given, topic: str, on_invalid_row: str) -> tuple[str, str]:
-    dlq_topic, dlq_path = given.text("dlqTopic"), given.path("dlqPath")
+    dlq_topic, dlq_path = given.text("dlqTopic"), given.text("dlqPath")
+    if is_stored(dlq_path):
+        location_of(dlq_path, given.values, what="option 'dlqPath'")
+    else:
+        dlq_path = given.path("dlqPath")
     for name in ("dlqTopic", "dlqPath"):
         if name in given and on_invalid_row != "dlq":
             raise UsageError(f"option '{name}' is given without onInvalidRow = dlq", hint="add it, or leave it out")

@@ -22,9 +22,10 @@ from rocketlake.codec.sequence_mark import OTHER_ROWS_HINT
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.spark.places.location import is_stored, location_of
 from rocketlake.spark.sink.arrow_rows import ArrowRows, Encoding
 from rocketlake.spark.sink.counts import Counts
-from rocketlake.spark.sink.dead_letters import DeadLetter, as_message, write_file
+from rocketlake.spark.sink.dead_letters import DeadLetter, as_message, write_file, write_object
 from rocketlake.spark.sink.faults import Fault
 from rocketlake.spark.sink.finding_queues import find_queues
 from rocketlake.spark.sink.identity import TaskIdentity
@@ -66,7 +67,7 @@ class SinkTask:
                 self._write_batch(rows)
                 self.counts.rows += rows.count
             if self._dead:
-                write_file(self._options.dlq_path, self._dead, self._identity)
+                self._write_dead()
             self._sending.finish()
             self._check_stored()
         except RocketLakeError as error:
@@ -176,6 +177,13 @@ class SinkTask:
             self._dead += letters
         else:
             self._send_dead(letters)
+
+    def _write_dead(self) -> None:
+        options = self._options
+        if is_stored(options.dlq_path):
+            write_object(location_of(options.dlq_path, dict(options.store), what="dlqPath"), self._dead, self._identity)
+        else:
+            write_file(options.dlq_path, self._dead, self._identity)
 
     def _send_dead(self, letters: list[DeadLetter]) -> None:
         options = self._options

@@ -9,6 +9,7 @@ The file of a loss row is named by its content, so that a batch that is read aga
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
 from zlib import crc32
@@ -18,7 +19,7 @@ from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
 from rocketlake.spark.source.brokers import Bounds
-from rocketlake.spark.source.folders import local_folder
+from rocketlake.spark.source.folders import kept_location
 from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
@@ -79,7 +80,7 @@ def lose(
     count = "an unknown number of" if lost_to is None else lost_to - lost_from
     log.warning("%s messages skipped (failOnDataLoss = false): %s", count, loss.what)
     if options.loss_table:
-        _write_row(options.loss_table, wanted, lost_from, lost_to, bounds, why)
+        _write_row(options, wanted, lost_from, lost_to, bounds, why)
 
 
 def lose_damaged(options: SourceOptions, wanted: QueueRange, offset: int, bounds: Bounds, reason: str) -> None:
@@ -89,10 +90,12 @@ def lose_damaged(options: SourceOptions, wanted: QueueRange, offset: int, bounds
         raise loss
     log.error("1 message skipped (failOnDataLoss = false): %s", loss.what)
     if options.loss_table:
-        _write_row(options.loss_table, wanted, offset, offset + 1, bounds, f"damaged: {reason}")
+        _write_row(options, wanted, offset, offset + 1, bounds, f"damaged: {reason}")
 
 
-def _write_row(table: str, wanted: QueueRange, lost_from: int, lost_to: int | None, bounds: Bounds, why: str) -> None:
+def _write_row(
+    options: SourceOptions, wanted: QueueRange, lost_from: int, lost_to: int | None, bounds: Bounds, why: str
+) -> None:
     queue = wanted.queue
     row = {
         "topic": queue.topic,
@@ -109,10 +112,15 @@ def _write_row(table: str, wanted: QueueRange, lost_from: int, lost_to: int | No
     identity = crc32(f"{queue.topic}/{queue.broker_name}".encode())
     end = "unknown" if lost_to is None else lost_to
     name = f"loss-{quote(queue.topic, safe='')[:60]}-{identity:08x}-{queue.queue_id}-{lost_from}-{end}.json"
-    folder = local_folder("lossTable", table)
-    files = PosixFiles()
+    location = kept_location("lossTable", options.loss_table, options.store)
+    text = json.dumps(row).encode() + b"\n"
+    if not location.is_local:
+        place = location.open()
+        place.put(place.path / name, text)
+        return
+    folder, files = Path(location.path), PosixFiles()
     files.make_dirs(folder)
     # Spark passes over names that begin with an underscore, so it never reads half a row.
     fresh = folder / f"_{uuid4().hex}"
-    files.write_bytes(fresh, json.dumps(row).encode() + b"\n")
+    files.write_bytes(fresh, text)
     files.rename(fresh, folder / name)

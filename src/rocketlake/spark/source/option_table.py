@@ -9,6 +9,7 @@ Names are those of Spark's Kafka source where it has the same option, so that it
 from __future__ import annotations
 
 from rocketlake.spark.option_values import OptionNames
+from rocketlake.spark.places.settings import STORE_OPTIONS
 
 __all__ = ["DESCRIPTIONS", "NAMES"]
 
@@ -38,7 +39,8 @@ DESCRIPTIONS: dict[str, str] = {
     "maxTriggerDelay": "stream only: wait no longer than this for `minOffsetsPerTrigger`; default `15m`",
     "failOnDataLoss": "`true` (default): stop with an error when wanted messages are gone or damaged; `false`: "
     "count them and go on",
-    "lossTable": "folder (seen by driver and workers) that gets one JSON file per lost range or damaged message",
+    "lossTable": "folder (seen by driver and workers) or `s3://bucket/folder` that gets one JSON file per lost range or"
+    " damaged message",
     "tags": "tag expression filtered by the broker, `TagA || TagB`; default `*`",
     "filter.sql92": "SQL92 expression on properties, evaluated by the broker (`enablePropertyFilter=true` there)",
     "pushDown": "batch: `true` takes conditions from Spark, for DataFrames used for one query only; default `false`",
@@ -46,7 +48,8 @@ DESCRIPTIONS: dict[str, str] = {
     "columns": "`full` (default), `core`, or names of columns, comma separated",
     "includeProperties": "`false` drops the `properties` column; default `true`",
     "consumerGroup": "stream: name of this query at the broker; keeps its first offsets and shows its progress",
-    "offsetStore": "stream: folder (seen by the driver) that keeps the first offsets; best inside the checkpoint",
+    "offsetStore": "stream: folder (seen by the driver) or `s3://bucket/folder` that keeps the first offsets; best in"
+    " the checkpoint",
     "minPartitions": "split large ranges until there are at least so many Spark tasks",
     "maxRecordsPerPartition": "split ranges so that no Spark task reads more messages than this",
     "maxBytesPerPartition": "split ranges so that no Spark task reads much more than this, like `128m`",
@@ -87,4 +90,4 @@ _ELSEWHERE: dict[str, str] = {
     "secretkey": _NO_SECRETS,
 }
 
-NAMES = OptionNames("rocketmq", DESCRIPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
+NAMES = OptionNames("rocketmq", DESCRIPTIONS | STORE_OPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)

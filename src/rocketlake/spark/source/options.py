@@ -14,7 +14,8 @@ from rocketlake.base.errors import UsageError
 from rocketlake.filter.sql_parser import parse_sql92
 from rocketlake.model.names import FIRST_OFFSETS_ENDING, check_group
 from rocketlake.spark.option_values import Given
-from rocketlake.spark.source.folders import local_folder
+from rocketlake.spark.places.settings import Settings, store_settings
+from rocketlake.spark.source.folders import kept_location
 from rocketlake.spark.source.option_table import NAMES
 from rocketlake.spark.source.positions import Kind, Positions, Side, parse_positions
 from rocketlake.spark.source.topics import TopicChoice, parse_choice
@@ -52,6 +53,8 @@ class SourceOptions:
     retries: int
     retry_interval_ms: int
     broker_wait_ms: int
+    store: Settings = ()
+    """Options of the object store on which folders lie."""
 
     @property
     def start_group(self) -> str:
@@ -96,6 +99,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         retries=given.number("fetchOffset.numRetries", 5, low=0, high=1000),
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 500, low=1, high=60_000),
         broker_wait_ms=given.duration_ms("brokerWait", "2m"),
+        store=store_settings(given.values),
     )
     _check_together(parsed, given, streaming=streaming)
     return parsed
@@ -129,7 +133,7 @@ def _check_together(parsed: SourceOptions, given: Given, *, streaming: bool) -> 
         )
     for name, folder in (("offsetStore", parsed.offset_store), ("lossTable", parsed.loss_table)):
         if folder:
-            local_folder(name, folder)
+            kept_location(name, folder, parsed.store)
     _check_filters(parsed)
     _check_positions(parsed, streaming=streaming)
 

@@ -1,6 +1,6 @@
 """The store of a stream's first offsets, which Spark does not keep (tests/spark/test_facts.py).
 
-Owns        the file form (option offsetStore) and the broker form (option consumerGroup) of first offsets.
+Owns        the file form (option offsetStore; a disk or an object store) and the broker form (option consumerGroup).
 Must not know   how first offsets are chosen, when they are needed (stream_reader.py).
 
 First offsets are needed until the first batch stands in Spark's checkpoint: a query stopped before that asks again, and
@@ -19,12 +19,13 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.spark.places.place import Place
 from rocketlake.spark.source.brokers import Brokers, keep_offsets, kept_offsets
-from rocketlake.spark.source.folders import local_folder
+from rocketlake.spark.source.folders import kept_location, local_folder
 from rocketlake.spark.source.offsets import Offsets, from_nested, to_nested
 from rocketlake.spark.source.options import SourceOptions
 
-__all__ = ["BrokerStarts", "FileStarts", "NoStarts", "StartStore", "start_store"]
+__all__ = ["BrokerStarts", "FileStarts", "NoStarts", "StartStore", "StoredStarts", "start_store"]
 
 
 class StartStore(Protocol):
@@ -45,7 +46,8 @@ class StartStore(Protocol):
 def start_store(options: SourceOptions, brokers: Brokers) -> StartStore:
     """The store that the options ask for: a folder, the brokers, or none."""
     if options.offset_store:
-        return FileStarts(options, PosixFiles())
+        location = kept_location("offsetStore", options.offset_store, options.store)
+        return FileStarts(options, PosixFiles()) if location.is_local else StoredStarts(options, location.open())
     if options.consumer_group:
         return BrokerStarts(options, brokers)
     return NoStarts()
@@ -71,36 +73,66 @@ class FileStarts:
     """One small JSON file per choice of topics in the folder of option offsetStore."""
 
     def __init__(self, options: SourceOptions, files: Files) -> None:
-        folder = local_folder("offsetStore", options.offset_store)
-        topics = str(options.topics)
-        self._path = folder / f"first-offsets-{crc32(topics.encode()):08x}.json"
+        self._path = local_folder("offsetStore", options.offset_store) / _file_name(options)
         self._files = files
         self.name = f"file {self._path}"
 
     def load(self, queues: Collection[MessageQueue]) -> Offsets:
         """The file's offsets. Raises StoreError if the file cannot be read."""
         text = load_text(self._files, self._path)
-        if not text:
-            return {}
-        try:
-            return from_nested(json.loads(text)["offsets"])
-        except (ValueError, KeyError, TypeError, UsageError) as error:
-            raise StoreError(
-                "the first offsets of this stream cannot be read",
-                path=str(self._path),
-                hint="remove the file and its .bak if the query never finished a batch; the start is then chosen anew",
-            ) from error
+        return _read(text, str(self._path)) if text else {}
 
     def save(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Replace the file as a whole."""
         self._files.make_dirs(self._path.parent)
-        save_text(self._files, self._path, json.dumps({"offsets": to_nested(offsets)}, indent=1))
+        save_text(self._files, self._path, _text(offsets))
 
     def forget(self, queues: Collection[MessageQueue]) -> None:
         """Remove the file and the copy that save_text keeps."""
         for path in (self._path.with_name(self._path.name + ".bak"), self._path):
             if self._files.exists(path):
                 self._files.remove(path)
+
+
+class StoredStarts:
+    """The same file as one object, which a store replaces as a whole."""
+
+    def __init__(self, options: SourceOptions, place: Place) -> None:
+        self._place = place
+        self._path = place.path / _file_name(options)
+        self.name = f"object {place.url(self._path)}"
+
+    def load(self, queues: Collection[MessageQueue]) -> Offsets:
+        """The object's offsets. Raises StoreError if it cannot be read."""
+        text = self._place.get(self._path)
+        return _read(text, self._place.url(self._path)) if text else {}
+
+    def save(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Replace the object."""
+        self._place.put(self._path, _text(offsets).encode())
+
+    def forget(self, queues: Collection[MessageQueue]) -> None:
+        """Remove the object."""
+        self._place.delete([self._path])
+
+
+def _file_name(options: SourceOptions) -> str:
+    return f"first-offsets-{crc32(str(options.topics).encode()):08x}.json"
+
+
+def _text(offsets: Mapping[MessageQueue, int]) -> str:
+    return json.dumps({"offsets": to_nested(offsets)}, indent=1)
+
+
+def _read(text: str | bytes, path: str) -> Offsets:
+    try:
+        return from_nested(json.loads(text)["offsets"])
+    except (ValueError, KeyError, TypeError, UsageError) as error:
+        raise StoreError(
+            "the first offsets of this stream cannot be read",
+            path=path,
+            hint="remove the file and its .bak if the query never finished a batch; the start is then chosen anew",
+        ) from error
 
 
 class BrokerStarts:

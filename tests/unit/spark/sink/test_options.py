@@ -55,7 +55,7 @@ def test_a_repeatable_batch_write_has_a_name_and_a_number() -> None:
         ({"onInvalidRow": "dlq", "dlqTopic": "T"}, "the topic of good rows"),
         ({"onInvalidRow": "dlq", "dlqTopic": "B", "dlqPath": "/x"}, "both given"),
         ({"onInvalidRow": "dlq", "topic": ""}, "give 'dlqTopic', 'dlqPath' or 'topic'"),
-        ({"onInvalidRow": "dlq", "dlqPath": "s3://x/bad"}, "'dlqPath'.*another file system"),
+        ({"onInvalidRow": "dlq", "dlqPath": "hdfs://x/bad"}, "'dlqPath'.*another file system"),
         ({"progressPath": "hdfs:/x/counts"}, "'progressPath'.*another file system"),
         ({"producerId": "p"}, "belong together"),
         ({"batchId": "1"}, "belong together"),

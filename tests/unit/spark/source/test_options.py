@@ -50,7 +50,7 @@ def test_the_old_connectors_name_for_the_name_server_is_taken() -> None:
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger", "above"),
         ({"tags": "A", "filter.sql92": "a = 1"}, "'tags' and 'filter.sql92'", "TAGS"),
         ({"filter.sql92": "a = = 1"}, "a = = 1", ""),
-        ({"lossTable": "s3://b/x"}, "lossTable", "mounted"),
+        ({"lossTable": "hdfs://b/x"}, "lossTable", "mounted"),
         ({"offsetStore": "relative"}, "offsetStore", "absolute"),
         ({"client.secretKey": "s3cr3t"}, "client.secretKey", "never stand in an option"),
         ({"secretKey": "s3cr3t"}, "secretKey", "never stand in an option"),

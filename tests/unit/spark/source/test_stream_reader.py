@@ -102,7 +102,7 @@ def test_a_broken_file_of_first_offsets_stops_the_query(
         query.start()
 
 
-@pytest.mark.parametrize("folder", ["s3://bucket/x", "hdfs://host/x", "relative/x"])
+@pytest.mark.parametrize("folder", ["s3://bucket", "hdfs://host/x", "relative/x"])
 def test_a_folder_the_driver_cannot_keep_files_in_is_refused(cluster: Any, driver: Drivers, folder: str) -> None:
     cluster.add_queue(0)
     with pytest.raises(UsageError, match="offsetStore"):

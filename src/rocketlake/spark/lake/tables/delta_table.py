@@ -75,7 +75,10 @@ class DeltaLakeTable:
     def last_batch(self, query: str) -> int | None:
         """The app transaction's version."""
         table = self._load()
-        return table.transaction_version(query) if table else None
+        return self._last(table, query) if table else None
+
+    def _last(self, table: DeltaTable, query: str) -> int | None:
+        return self._asked(lambda: table.transaction_version(query))  # it is read from the log only now
 
     def find(self, query: str, batch: int) -> Committed | None:
         """In the remembered history."""
@@ -92,7 +95,7 @@ class DeltaLakeTable:
         silence = _Silence(self)
         for _ in range(_TRIES):
             table = self._ready(description)
-            last = table.transaction_version(part.query)
+            last = self._last(table, part.query)
             if last is not None and last >= part.batch:
                 return False
             self._require(part.files)
@@ -232,7 +235,7 @@ class DeltaLakeTable:
             )
         columns = table.metadata().partition_columns
         found: list[DataFile] = []
-        for row in _rows(table):
+        for row in self._asked(lambda: _rows(table)):
             values = row.get("partition") or {}
             partition = tuple((name, _text(values.get(name))) for name in columns)
             found.append(DataFile(row["path"], partition, row["num_records"] or 0, row["size_bytes"]))
