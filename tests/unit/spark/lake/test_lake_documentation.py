@@ -21,6 +21,6 @@ def test_every_option_is_documented_in_its_own_words() -> None:
 
 
 def test_every_option_of_object_stores_is_documented_in_its_own_words() -> None:
-    section = STORES.split("## Options\n", 1)[1]
+    section = STORES.split("## Options\n", 1)[1].split("\n## ", 1)[0]
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
     assert {name.strip(" `"): meaning.strip() for name, meaning in cells} == STORE_OPTIONS
