@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from rocketlake.testing.cluster import EmbeddedCluster
@@ -25,27 +27,29 @@ def endpoint() -> Iterator[str]:
         yield endpoint
 
 
+def run(spark: SparkSession, cluster: EmbeddedCluster, topic: str, url: str, checkpoint: Path, **options: str) -> None:
+    """The topic into a table, to the end of what is there."""
+    reader = spark.readStream.format("rocketmq").option("namesrvAddr", cluster.namesrv)
+    rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+    writer = rows.writeStream.format("rocketmq_lake").options(**options)
+    writer = writer.option("bodyFormat", "json").option("bodySchema", "id bigint")
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(url)
+    assert query.awaitTermination(150)
+
+
 def test_a_topic_becomes_a_delta_table_on_s3(
     spark: SparkSession, cluster: EmbeddedCluster, endpoint: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url, options = "s3://lake/tables/orders", options_for(endpoint, tmp_path_factory.mktemp("keys"))
     checkpoint = tmp_path_factory.mktemp("checkpoint")
 
-    def run() -> None:
-        reader = spark.readStream.format("rocketmq").option("namesrvAddr", cluster.namesrv)
-        rows = reader.option("subscribe", "on-s3").option("startingOffsets", "earliest").load()
-        writer = rows.writeStream.format("rocketmq_lake").options(**options)
-        writer = writer.option("bodyFormat", "json").option("bodySchema", "id bigint")
-        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(url)
-        assert query.awaitTermination(150)
-
     cluster.send("on-s3", (b'{"id": %d}' % n for n in range(100)), tags="A")
-    run()
+    run(spark, cluster, "on-s3", url, checkpoint, **options)
     cluster.send("on-s3", [*(b'{"id": %d}' % n for n in range(100, 130)), b"no json"], tags="A")
-    run()
+    run(spark, cluster, "on-s3", url, checkpoint, **options)
     for name in ("1", ".1.crc"):  # as if the driver had died before Spark noted the batch
         (checkpoint / "commits" / name).unlink()
-    run()
+    run(spark, cluster, "on-s3", url, checkpoint, **options)
 
     table = DeltaTable(
         url,
@@ -65,3 +69,22 @@ def test_a_topic_becomes_a_delta_table_on_s3(
     (dead,) = spark.read.format("rocketmq_lake").options(**options).load(url + "__dlq").collect()
     assert (dead.body, dead.topic) == (b"no json", "on-s3")
     assert SECRET not in own._jdf.queryExecution().toString()
+
+
+def test_a_topic_becomes_an_iceberg_table_on_s3_with_a_name_in_a_catalog(
+    spark: SparkSession, cluster: EmbeddedCluster, endpoint: str, tmp_path: Path
+) -> None:
+    url, options = "s3://lake/tables/payments", options_for(endpoint, tmp_path)
+    options |= {"tableFormat": "iceberg", "catalog.type": "sql", "catalog.uri": f"sqlite:///{tmp_path}/catalog.db"}
+    cluster.send("iceberg-on-s3", (b'{"id": %d}' % n for n in range(50)), tags="A")
+    run(spark, cluster, "iceberg-on-s3", url, tmp_path / "checkpoint", **options)
+    cluster.send("iceberg-on-s3", (b'{"id": %d}' % n for n in range(50, 60)), tags="A")
+    run(spark, cluster, "iceberg-on-s3", url, tmp_path / "checkpoint", **options)
+
+    keys = {"s3.endpoint": endpoint, "s3.access-key-id": "a", "s3.secret-access-key": "a", "s3.region": "us-east-1"}
+    catalog = load_catalog("rocketlake", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", **keys)
+    found = catalog.load_table("lake.payments").scan().to_arrow()
+    assert sorted(found["id"].to_pylist()) == [*range(60)]
+    assert duckdb.from_arrow(found).aggregate("count(*), sum(id)").fetchall() == [(60, sum(range(60)))]
+    own = spark.read.format("rocketmq_lake").options(**options).load(url)
+    assert sorted(row.id for row in own.collect()) == [*range(60)]

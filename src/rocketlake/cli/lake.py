@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +29,7 @@ app = CommandTree(help="Create, inspect, compact and clean lake tables; a runnin
 Table = Annotated[str, typer.Argument(help="Folder of the table, or s3://bucket/folder.", show_default=False)]
 Store = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Option of an object store, s3.endpoint=http://127.0.0.1:9000; may be repeated."),
+    typer.Option("--option", help="Option of a store or catalog, s3.endpoint=http://127.0.0.1:9000; may be repeated."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
@@ -44,6 +45,7 @@ def _age(text: str) -> int:
 
 
 def _location(table: str, store: list[str] | None) -> Location:
+    from rocketlake.spark.lake.catalogs import CATALOG_OPTIONS, catalog_settings
     from rocketlake.spark.option_values import local_path
     from rocketlake.spark.places.location import Location, is_stored, location_of
     from rocketlake.spark.places.settings import STORE_OPTIONS
@@ -51,12 +53,15 @@ def _location(table: str, store: list[str] | None) -> Location:
     options: dict[str, str] = {}
     for text in store or ():
         name, equals, value = text.partition("=")
-        if not equals or name not in STORE_OPTIONS:
-            raise UsageError(f"--option {text}", hint=f"write NAME=VALUE; names: {', '.join(STORE_OPTIONS)}")
+        if not equals or name not in STORE_OPTIONS | CATALOG_OPTIONS:
+            known = ", ".join(STORE_OPTIONS | CATALOG_OPTIONS)
+            raise UsageError(f"--option '{name}' is not known", hint=f"write NAME=VALUE; names: {known}")
         options[name] = value
     if is_stored(table):
-        return location_of(table, options, what="the table")
-    return Location(Path(local_path(table)).expanduser().absolute())
+        location = location_of(table, options, what="the table")
+    else:
+        location = Location(Path(local_path(table)).expanduser().absolute())
+    return replace(location, settings=location.settings + catalog_settings(options))
 
 
 def _say(line: str) -> None:

@@ -107,6 +107,6 @@ def abort_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> N
             known = table.find(part.query, part.batch)
             if known is None or set(known.attempts) & set(part.attempts):
                 continue
-        elif not location.is_local and len(written) == len(messages):
+        elif not location.is_certain and len(written) == len(messages):
             continue
         table.forget_files(part)

@@ -7,9 +7,10 @@ Must not know   Spark classes, tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketlake.base.errors import UsageError
+from rocketlake.spark.lake.catalogs import CATALOG_OPTIONS, catalog_settings
 from rocketlake.spark.option_values import Given, OptionNames
 from rocketlake.spark.places.location import Location, location_of
 from rocketlake.spark.places.settings import STORE_OPTIONS
@@ -19,7 +20,7 @@ __all__ = ["DESCRIPTIONS", "NAMES", "LakeOptions", "parse_options", "table_locat
 DESCRIPTIONS: dict[str, str] = {
     "path": "folder of the table, seen by driver and tasks, or `s3://bucket/folder` (required; `start(path)` and"
     " `save(path)` set it)",
-    "tableFormat": "`parquet` (default on a disk), `delta` (default on an object store) or `iceberg` (on a disk)",
+    "tableFormat": "`parquet` (default on a disk), `delta` (default on an object store) or `iceberg`",
     "tableLayout": "`single` (default): one table at `path`; `topic`: a table for each topic, at `path`/topic",
     "partitionBy": "columns, comma separated; default `storeDay` (day of `storeTimestamp`, UTC) where there is one; "
     "`none`",
@@ -53,10 +54,10 @@ _ELSEWHERE = {
     "batchid": "use 'txnVersion'",
 }
 
-NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS | STORE_OPTIONS, {}, _ELSEWHERE)
+NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS | STORE_OPTIONS | CATALOG_OPTIONS, {}, _ELSEWHERE)
 
 _FORMATS = ("parquet", "delta", "iceberg")
-_STORED_FORMATS = ("delta", "parquet")
+_STORED_FORMATS = ("delta", "parquet", "iceberg")
 _OF_BODY_FORMAT = {
     "bodySchema": "json",
     "avroSchema": "avro",
@@ -130,16 +131,23 @@ def table_location(given: Given) -> Location:
             hint='give .option("path", "/data/orders") or .start("/data/orders"); with toTable and INSERT Spark gives'
             " a writer no path",
         )
-    return location_of(text, given.values, what="option 'path'")
+    location = location_of(text, given.values, what="option 'path'")
+    return replace(location, settings=location.settings + catalog_settings(given.values))
 
 
 def _format(given: Given, location: Location) -> str:
-    if not location.is_local and given.text("tableFormat") == "iceberg":
-        raise UsageError(
-            "tableFormat = iceberg needs a folder of a disk, where its catalog lies",
-            hint="on an object store use delta (the default there) or parquet",
-        )
     table_format = given.choice("tableFormat", _FORMATS if location.is_local else _STORED_FORMATS)
+    has_catalog = "catalog.type" in dict(location.settings)
+    if table_format == "iceberg" and not has_catalog and not location.is_local:
+        raise UsageError(
+            "tableFormat = iceberg needs a catalog, which lies beside the data only on a disk",
+            hint="give 'catalog.type' and 'catalog.uri', or use delta (the default on an object store)",
+        )
+    if has_catalog and table_format != "iceberg":
+        raise UsageError(
+            f"options 'catalog.*' are given, and the table is of format {table_format}",
+            hint="set tableFormat = iceberg, or leave them out",
+        )
     if table_format != "parquet" and any(char in str(location) for char in "%?#"):
         raise UsageError(
             f"option 'path' is '{location}', and {table_format} takes it for a URI", hint="leave out %, ? and #"

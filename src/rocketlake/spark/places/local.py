@@ -15,6 +15,7 @@ import pyarrow as pa
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.spark.places.durable import make_folder, put_if_absent, read_if_there, remove_if_there, replace
+from rocketlake.spark.places.settings import Settings
 
 __all__ = ["LocalPlace"]
 
@@ -22,13 +23,14 @@ __all__ = ["LocalPlace"]
 class LocalPlace:
     """The folder; `files` is the disk."""
 
-    def __init__(self, path: PurePath, files: Files | None = None) -> None:
+    def __init__(self, path: PurePath, files: Files | None = None, settings: Settings = ()) -> None:
+        self.settings = settings
         self.path: Path = Path(path)
         self.files: Files = files or PosixFiles()
 
     def at(self, path: PurePath) -> LocalPlace:
         """Another folder of this disk."""
-        return LocalPlace(path, self.files)
+        return LocalPlace(path, self.files, self.settings)
 
     def url(self, path: PurePath | None = None) -> str:
         """The path."""

@@ -53,6 +53,11 @@ class Location:
         return f"{self.scheme}://{self.bucket}{self.path}" if self.scheme else str(self.path)
 
     @property
+    def is_certain(self) -> bool:
+        """True if a commit that failed was not made: what decides is on a disk."""
+        return not self.scheme and not self.settings
+
+    @property
     def is_local(self) -> bool:
         """True for a folder of this machine."""
         return not self.scheme
@@ -68,8 +73,8 @@ class Location:
     def open(self) -> Place:
         """The place; a store is asked with the first call."""
         if not self.scheme:
-            return LocalPlace(self.path)
-        return StoredPlace(self.path, OBJECTS[self.scheme](self))
+            return LocalPlace(self.path, settings=self.settings)
+        return StoredPlace(self.path, OBJECTS[self.scheme](self), self.settings)
 
 
 def is_stored(text: str) -> bool:

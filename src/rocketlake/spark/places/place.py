@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.spark.places.settings import Settings
 
 __all__ = ["Place", "UnknownOutcome", "Writing"]
 
@@ -46,6 +47,10 @@ class Place(Protocol):
     @property
     def files(self) -> Files | None:
         """The local disk; None on an object store, which has no folders and no renames."""
+
+    @property
+    def settings(self) -> Settings:
+        """Options of the store, and of the catalog that names its tables; secrets are named."""
 
     def at(self, path: PurePath) -> Place:
         """Another folder of the same disk or store."""

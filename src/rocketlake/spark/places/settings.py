@@ -18,7 +18,7 @@ from typing import Any
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["STORE_OPTIONS", "check_settings", "library_options", "make_store", "store_settings"]
+__all__ = ["STORE_OPTIONS", "Settings", "check_secret", "library_options", "make_store", "resolved", "store_settings"]
 
 STORE_OPTIONS: dict[str, str] = {
     "s3.endpoint": "address of a store that is not Amazon's, `http://127.0.0.1:9000`",
@@ -60,18 +60,23 @@ def store_settings(options: Mapping[str, str]) -> Settings:
     """Those of the options that are about stores, checked; UsageError for a secret that is given instead of named."""
     by_lower = {name.lower(): value for name, value in options.items()}
     found = tuple((name, by_lower[name].strip()) for name in STORE_OPTIONS if by_lower.get(name, "").strip())
-    check_settings(found)
+    _check(found)
     return found
 
 
-def check_settings(settings: Settings) -> None:
-    """UsageError for a value that cannot be."""
+def check_secret(name: str, value: str) -> None:
+    """UsageError for a secret that is given instead of named; the error does not repeat it."""
+    if not value.startswith(("env:", "file:/")):
+        raise UsageError(
+            f"option '{name}' holds a value, and options are shown in plans and logs",
+            hint=f"name where the value is kept: {name} = env:NAME (an environment variable), or file:/path",
+        )
+
+
+def _check(settings: Settings) -> None:
     for name, value in settings:
-        if name in _SECRETS and not value.startswith(("env:", "file:/")):
-            raise UsageError(
-                f"option '{name}' holds a value, and options are shown in plans and logs",
-                hint=f"name where the value is kept: {name} = env:NAME (an environment variable), or file:/path",
-            )
+        if name in _SECRETS:
+            check_secret(name, value)
         if name in _TIMES and not (value.isascii() and value.isdigit() and 0 < int(value) <= 3600):
             raise UsageError(f"option '{name}' is '{value}'", hint="give a whole number of seconds from 1 to 3600")
         if name == "s3.force-virtual-addressing" and value.lower() not in ("true", "false"):
@@ -100,8 +105,14 @@ def _secret(name: str, value: str) -> str:
         ) from None
 
 
+def resolved(settings: Settings, more: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The settings with secrets (and those of `more`) instead of their names. In clear: never keep or show them."""
+    named = {name for name, value in settings if name in _SECRETS | more and value.startswith(("env:", "file:/"))}
+    return {name: _secret(name, value) if name in named else value for name, value in settings}
+
+
 def _crate_options(scheme: str, settings: Settings) -> dict[str, str]:
-    given = {name: _secret(name, value) if name in _SECRETS else value for name, value in settings}
+    given = resolved(settings)
     family = {"s3": "s3.", "abfss": "adls."}.get(scheme, " ")
     options = {_CRATE[name]: value for name, value in given.items() if name in _CRATE and name.startswith(family)}
     if scheme == "s3" and "aws_region" not in options and not os.environ.get("AWS_REGION"):

@@ -18,6 +18,7 @@ from typing import Any
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.places.objects import Objects, Unanswered
 from rocketlake.spark.places.place import UnknownOutcome, Writing
+from rocketlake.spark.places.settings import Settings
 
 __all__ = ["StoredPlace"]
 
@@ -28,14 +29,15 @@ _AT_ONCE = 16
 class StoredPlace:
     """The objects whose keys begin with the path."""
 
-    def __init__(self, path: PurePath, objects: Objects) -> None:
+    def __init__(self, path: PurePath, objects: Objects, settings: Settings = ()) -> None:
+        self.settings = settings
         self.path = PurePosixPath(path)
         self.files = None
         self._objects = objects
 
     def at(self, path: PurePath) -> StoredPlace:
         """Another folder of the bucket."""
-        return StoredPlace(path, self._objects)
+        return StoredPlace(path, self._objects, self.settings)
 
     def url(self, path: PurePath | None = None) -> str:
         """`s3://bucket/key`."""

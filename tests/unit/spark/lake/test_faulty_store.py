@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import duckdb
 import pytest
@@ -13,10 +13,12 @@ from deltalake import DeltaTable
 
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.spark.lake.maintenance import clean, compact, open_described
+from rocketlake.spark.lake.options import NAMES, table_location
 from rocketlake.spark.places.location import OBJECTS, Location, location_of
 from rocketlake.spark.places.memory import Fault, Faults, MemoryObjects
 from rocketlake.spark.places.place import UnknownOutcome
 from tests.faulty_s3 import FaultyS3, faulty_s3
+from tests.rest_catalog import RestCatalogServer, rest_catalog
 from tests.seeds import seeds
 from tests.unit.spark.lake.conftest import Query, Row, message, places, table_rows
 
@@ -91,7 +93,7 @@ def test_tables_on_a_faulty_s3_server_lose_and_double_nothing(
         ]
 
 
-@pytest.mark.parametrize("fault", set(Fault) - {Fault.NONE}, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [each for each in Fault if each is not Fault.NONE], ids=lambda fault: fault.name)
 def test_one_fault_at_a_commit_of_delta_neither_loses_nor_doubles_it(
     fault: Fault, server: FaultyS3, settings: dict[str, str]
 ) -> None:
@@ -112,6 +114,48 @@ def test_one_fault_at_a_commit_of_delta_neither_loses_nor_doubles_it(
     assert sorted((each.query, each.batch) for each in history if each.query) == [("q-1", 0), ("q-1", 1), ("q-2", 0)]
     operations = Counter(each.operation for each in history)
     assert operations == {"create table": 1, "append": 3, "replace": 1, "add column": 1}
+
+
+@pytest.fixture
+def rest(memory_path: Path) -> Iterator[RestCatalogServer]:
+    with rest_catalog(memory_path) as served:
+        yield served
+
+
+def of_rest(rest: RestCatalogServer) -> dict[str, str]:
+    return {"tableFormat": "iceberg", "catalog.type": "rest", "catalog.uri": rest.address}
+
+
+@pytest.mark.parametrize("seed", seeds("lake in a faulty catalog", short=2, whole=40))
+def test_iceberg_in_a_faulty_catalog_loses_and_doubles_nothing(
+    seed: int, rest: RestCatalogServer, memory_path: Path
+) -> None:
+    options = of_rest(rest)
+    table = table_location(NAMES.given({"path": f"{memory_path}/t-{seed}", **options}))
+    rest.faults = Faults(random.Random(seed), puts=0.25, others=0.03)
+    history(seed, table, rest.end_faults, **options)
+    if rows := table_rows(table):
+        found = rest.catalog.load_table(("lake", f"t-{seed}")).scan().to_arrow()
+        assert places(found.to_pylist()) == places(rows)
+
+
+@pytest.mark.parametrize("fault", [each for each in Fault if each is not Fault.NONE], ids=lambda fault: fault.name)
+def test_one_fault_at_a_commit_of_iceberg_neither_loses_nor_doubles_it(
+    fault: Fault, rest: RestCatalogServer, memory_path: Path
+) -> None:
+    options = of_rest(rest)
+    table = table_location(NAMES.given({"path": f"{memory_path}/one", **options}))
+    query = Query(str(table), **options)
+    for number in range(2):  # the table is made, too
+        rest.planned = [fault]
+        query.run([message(number)])
+    rest.planned = [fault]
+    done = compact(table, 128 << 20, dry_run=False, progress=lambda _: None)
+    rest.end_faults()
+    assert (done.rewrites, done.files_after) == (1, 1)
+    assert places(table_rows(table)) == places([message(number) for number in range(2)])
+    operations = Counter(each.operation for each in open_described(table)[0].history(100))
+    assert operations == {"append": 2, "replace": 1}
 
 
 def test_files_of_a_commit_that_may_be_made_late_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,11 @@ from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
+from rocketlake.spark.lake.tables.silence import Kinds, Silence, asked
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
 from rocketlake.spark.places.durable import sync_written
 from rocketlake.spark.places.location import Location, place_of
-from rocketlake.spark.places.place import Place, UnknownOutcome
+from rocketlake.spark.places.place import Place
 
 __all__ = ["DeltaLakeTable"]
 
@@ -41,7 +42,6 @@ Answer = TypeVar("Answer")
 
 _NOTE = "rocketlake"
 _TRIES = 20
-_SILENT_TRIES = 4
 _HOUR_MS = 3_600_000
 _ONCE = CommitProperties(max_commit_retries=0)
 """deltalake would repeat a change that has no name after a lost answer, and make it twice."""
@@ -53,6 +53,8 @@ class DeltaLakeTable:
     def __init__(self, where: PurePath | Location | Place) -> None:
         self.place: Place = place_of(where)
         self._options = self.place.library_options()
+        # deltalake has many names for a lost answer, and one of them for a refusal (409) of a new table.
+        self._silent: Kinds = () if self.place.files is not None else (OSError, DeltaError)
 
     def _load(self) -> DeltaTable | None:
         try:
@@ -61,16 +63,7 @@ class DeltaLakeTable:
             return None
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
-        """The answer to a question, or to a change that may be made twice."""
-        for left in reversed(range(_SILENT_TRIES)):
-            try:
-                return ask()
-            except OSError as error:
-                if self.place.files is not None:
-                    raise
-                if not left:
-                    raise self._silent(StoreError, error) from error
-        raise AssertionError
+        return asked(self.place.url(), self._silent[:1], ask)
 
     def last_batch(self, query: str) -> int | None:
         """The app transaction's version."""
@@ -92,7 +85,7 @@ class DeltaLakeTable:
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One commit with the app transaction (query, batch)."""
-        silence = _Silence(self)
+        silence = Silence(self.place.url(), self._silent)
         for _ in range(_TRIES):
             table = self._ready(description)
             last = self._last(table, part.query)
@@ -116,7 +109,7 @@ class DeltaLakeTable:
         changes = operation != "replace"
         now = time.time_ns() // 1_000_000
         change, begun_at = uuid4().hex, -1
-        silence = _Silence(self)
+        silence = Silence(self.place.url(), self._silent)
         for _ in range(_TRIES):
             table = self._ready(description)
             if begun_at < 0:
@@ -146,7 +139,7 @@ class DeltaLakeTable:
     def _ready(self, description: TableDescription) -> DeltaTable:
         """The table with all columns; made if missing."""
         wanted = arrow(description.schema)
-        silence = _Silence(self)
+        silence = Silence(self.place.url(), self._silent)
         for _ in range(_TRIES):
             table = self._load()
             if table is None:
@@ -292,36 +285,6 @@ class DeltaLakeTable:
             path=self.place.url(),
             hint="let fewer writers write to one table, or larger batches",
         )
-
-    def _silent(self, kind: type[StoreError], error: Exception) -> StoreError:
-        return kind(
-            f"the store did not answer: {str(error).splitlines()[0][:400]}",
-            path=self.place.url(),
-            hint="look at the store and at the way to it (s3.endpoint, s3.region, s3.request-timeout), then start the"
-            " query again: it goes on where it was",
-        )
-
-
-class _Silence:
-    """Lets a few errors pass, after which the caller looks at the table again: a store may have lost the answer.
-
-    deltalake has many names for that, and one of them for a refusal (409) of a new table. A disk makes none.
-    """
-
-    def __init__(self, table: DeltaLakeTable) -> None:
-        self._table = table
-        self._left = _SILENT_TRIES
-
-    def __enter__(self) -> None:
-        """Nothing to begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, OSError | DeltaError) or self._table.place.files is not None:
-            return False
-        self._left -= 1
-        if not self._left and isinstance(error, OSError):
-            raise self._table._silent(UnknownOutcome, error) from error
-        return self._left > 0
 
 
 def _missing(wanted: pa.Schema, table: DeltaTable) -> list[Field]:

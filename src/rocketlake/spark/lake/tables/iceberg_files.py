@@ -18,7 +18,7 @@ from pyiceberg.types import DateType
 from rocketlake.spark.lake.tables.table import DataFile
 from rocketlake.spark.places.durable import sync_written
 
-__all__ = ["data_files_of", "live_file", "local_path", "manifests_of", "moment", "sync_newest", "uri"]
+__all__ = ["data_files_of", "live_file", "manifests_of", "moment", "sync_newest"]
 
 
 def sync_newest(table: Table) -> None:
@@ -29,7 +29,7 @@ def sync_newest(table: Table) -> None:
     if snapshot is not None:
         made = (m.manifest_path for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id)
         written += [snapshot.manifest_list, *made]
-    sync_written(local_path(place) for place in written)
+    sync_written(_local_path(place) for place in written)
 
 
 def data_files_of(table: Table, snapshots: Sequence[Any]) -> set[str]:
@@ -68,12 +68,6 @@ def _text(value: Any, kind: Any) -> str | None:
     return str(value)
 
 
-def uri(path: Path) -> str:
-    """`file://` and the path."""
-    # Not Path.as_uri: pyiceberg takes the escaped text for the name.
-    return f"file://{path}"
-
-
-def local_path(place: str) -> Path:
-    """The path of such a URI."""
+def _local_path(place: str) -> Path:
+    """The path of a `file://` uri."""
     return Path(place.removeprefix("file://"))

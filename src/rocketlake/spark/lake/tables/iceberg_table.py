@@ -1,4 +1,4 @@
-"""An Iceberg table through pyiceberg: a catalog of its own (SQLite, beside the data) decides.
+"""An Iceberg table through pyiceberg: its catalog decides.
 
 Owns        batches as table properties and snapshot properties, new columns, retrying against other writers.
 Must not know   the order of Spark's calls.
@@ -9,40 +9,29 @@ commit that lost against another one. Here the batch must be looked up again fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePath
 from uuid import uuid4
 
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import FileScanTask, Table
 
-from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.spark.lake.description import SIDECAR, TableDescription
+from rocketlake.spark.lake.description import TableDescription
 from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
-from rocketlake.spark.lake.tables.iceberg_files import (
-    data_files_of,
-    live_file,
-    local_path,
-    manifests_of,
-    moment,
-    sync_newest,
-    uri,
-)
+from rocketlake.spark.lake.tables.iceberg_catalog import CATALOG, TABLE, catalog, home_of, path_of, uri
+from rocketlake.spark.lake.tables.iceberg_files import data_files_of, live_file, manifests_of, moment, sync_newest
+from rocketlake.spark.lake.tables.silence import Silence, asked
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
-from rocketlake.spark.places.durable import make_folder, sync_written
 from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place
 
 __all__ = ["CATALOG", "TABLE", "IcebergLakeTable", "catalog"]
 
-CATALOG = "rocketlake"
-TABLE = "lake.rows"
 _PREFIX = "rocketlake."
 _QUERY = "rocketlake.query."
 _RETRIES = "commit.retry.num-retries"
@@ -55,30 +44,17 @@ _PROPERTIES = {
 """A stream commits often: old metadata goes, small manifests are merged."""
 
 
-def catalog(path: Path | str, file: str = "catalog.db") -> SqlCatalog:
-    """The catalog beside the table at `path`."""
-    path = Path(path)
-    return SqlCatalog(CATALOG, uri=f"sqlite:///{path / SIDECAR / file}", warehouse=uri(path))
-
-
 class IcebergLakeTable:
     """The table in one folder."""
 
     def __init__(self, where: PurePath | Location | Place) -> None:
         self.place: Place = place_of(where)
-        self.path = Path(self.place.path)
-        self._catalog: SqlCatalog | None = None
+        self._home = home_of(self.place)
 
     def _load(self) -> Table | None:
-        if self._catalog is None:
-            if not (self.path / SIDECAR / "catalog.db").exists():
-                return None
-            self._catalog = catalog(self.path)
-        try:
-            table = self._catalog.load_table(TABLE)
-        except NoSuchTableError:
-            return None
-        table.metadata.properties[_RETRIES] = "0"
+        table = asked(self.place.url(), self._home.silent, self._home.load)
+        if table is not None:
+            table.metadata.properties[_RETRIES] = "0"
         return table
 
     def last_batch(self, query: str) -> int | None:
@@ -90,119 +66,107 @@ class IcebergLakeTable:
         """Among the remembered snapshots."""
         return next((c for c in self.history(1 << 30) if (c.query, c.batch) == (query, batch)), None)
 
-    def file_path(self, file: str, partition: Partition) -> Path:
+    def file_path(self, file: str, partition: Partition) -> PurePath:
         """The final place: no reader takes a file that no snapshot names."""
         path = self._place(file, partition)
-        make_folder(PosixFiles(), path.parent)
+        self.place.make_folder(path.parent)
         return path
 
-    def _place(self, file: str, partition: Partition) -> Path:
+    def _place(self, file: str, partition: Partition) -> PurePath:
         # Iceberg takes the values from the file.
-        return self.path / "data" / ascii_folder(partition) / file
+        return self.place.path / "data" / ascii_folder(partition) / file
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One transaction: files, snapshot properties, the query's property."""
+        silence = Silence(self.place.url(), self._home.silent)
         for _ in range(_TRIES):
             table = self._ready(description)
             last = _last(table, part.query)
             if last is not None and last >= part.batch:
                 return False
             places = [self._place(file.name, file.partition) for file in part.files]
-            paths = [uri(place) for place in places]
-            for folder in {place.parent for place in places}:
-                PosixFiles().sync_dir(folder)  # tasks sync their files, not the names
-            try:
+            paths = [uri(self.place, place) for place in places]
+            self._require(part.files, places)
+            self.place.keep_names({place.parent for place in places})
+            with silence, self._lost_races():
                 with table.transaction() as transaction:
                     transaction.set_properties({_QUERY + part.query: str(part.batch)})
                     said = {_PREFIX + name: text for name, text in note(part).items()}
                     transaction.add_files(paths, snapshot_properties=said, check_duplicate_files=False)
-            except CommitFailedException:
-                continue
-            except FileNotFoundError as error:
-                raise _missing(error) from error
-            sync_newest(table)
-            return True
+                self._sync(table)
+                return True
         raise self._beaten()
 
     def exchange(
         self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
     ) -> bool:
         """One overwrite snapshot."""
+        change = uuid4().hex
+        silence = Silence(self.place.url(), self._home.silent)
         for _ in range(_TRIES):
             table = self._ready(description)
+            if _has_change(table, change):
+                return True  # the catalog made the commit, and its answer was lost
             live = {task.file.file_path: task.file for task in self._plan(table)}
             if any(old.name not in live for old in olds):
                 return False
-            try:
+            with silence, self._lost_races():
                 with table.transaction() as transaction:
-                    added = iter([uri(self._place(file.name, file.partition)) for file in news])
+                    added = iter([uri(self.place, self._place(file.name, file.partition)) for file in news])
                     metadata = transaction.table_metadata
                     made = list(parquet_files_to_data_files(io=table.io, table_metadata=metadata, file_paths=added))
-                    said = {_PREFIX + "operation": operation}
+                    said = {_PREFIX + "operation": operation, _PREFIX + "change": change}
                     with transaction.update_snapshot(snapshot_properties=said).overwrite() as overwrite:
                         for old in olds:
                             overwrite.delete_data_file(live[old.name])
                         for file in made:
                             overwrite.append_data_file(file)
-            except CommitFailedException:
-                continue
-            except FileNotFoundError as error:
-                raise _missing(error) from error
-            sync_newest(table)
-            return True
+                self._sync(table)
+                return True
         raise self._beaten()
 
     def _ready(self, description: TableDescription) -> Table:
         """The table with all columns; made if missing."""
         wanted = arrow(description.schema)
-        while (table := self._load()) is None:
-            self._create(description)
-        missing = [name for name in wanted.names if name not in table.schema().column_names]
-        if missing:
-            try:
-                with table.update_schema() as update:
-                    update.union_by_name(wanted)
-            except CommitFailedException:
-                pass  # another writer was quicker; columns still missing come with the next try
-            return self._ready(description)
-        return table
+        silence = Silence(self.place.url(), self._home.silent)
+        for _ in range(_TRIES):
+            table = self._load()
+            if table is None:
+                with silence:
+                    self._home.create(description)
+                continue
+            if all(name in table.schema().column_names for name in wanted.names):
+                return table
+            # Another writer may be quicker; columns still missing come with the next try.
+            with silence, self._lost_races(), table.update_schema() as update:
+                update.union_by_name(wanted)
+        raise self._beaten()
 
-    def _create(self, description: TableDescription) -> None:
-        if not (self.path / SIDECAR / "catalog.db").exists():
-            self._create_catalog()
-        self._catalog = catalog(self.path)
+    @contextmanager
+    def _lost_races(self) -> Iterator[None]:
+        """Passes over a commit that lost against another one: the caller looks at the table again."""
         try:
-            with (
-                self._catalog.create_table_transaction(
-                    TABLE, schema=arrow(description.schema), location=uri(self.path)
-                ) as transaction,
-                transaction.update_spec() as spec,
-            ):
-                for name in description.partition_by:
-                    spec.add_identity(name)
-        except (TableAlreadyExistsError, CommitFailedException):
+            yield
+        except CommitFailedException:
             return
+        except FileNotFoundError as error:
+            raise _missing(str(error)) from error
 
-    def _create_catalog(self) -> None:
-        # pyiceberg makes its tables one by one: two writers at once would collide, a killed one would leave a part.
-        folder, fresh = self.path / SIDECAR, f".catalog-{uuid4().hex}.db"
-        make_folder(PosixFiles(), folder)
-        made = catalog(self.path, fresh)
-        made.create_namespace_if_not_exists(TABLE.split(".")[0])
-        made.close()
-        sync_written([folder / fresh])
-        with suppress(FileExistsError):
-            PosixFiles().link(folder / fresh, folder / "catalog.db")
-        (folder / fresh).unlink()
-        PosixFiles().sync_dir(folder)
+    def _require(self, files: Sequence[DataFile], places: Sequence[PurePath]) -> None:
+        for place, file, size in zip(places, files, self.place.sizes(places), strict=True):
+            if size != file.bytes:
+                raise _missing(self.place.url(place))
+
+    def _sync(self, table: Table) -> None:
+        if self.place.files is not None:
+            sync_newest(table)
 
     def recover(self) -> None:
         """Nothing to finish: a commit has no later steps."""
 
     def forget_files(self, part: BatchPart) -> None:
         """Delete the files; no snapshot ever named them."""
-        for file in part.files:
-            self._place(file.name, file.partition).unlink(missing_ok=True)
+        self.place.delete(self._place(file.name, file.partition) for file in part.files)
 
     def files(self) -> list[DataFile]:
         """Of the newest snapshot."""
@@ -217,14 +181,14 @@ class IcebergLakeTable:
         if any(task.delete_files for task in tasks):
             raise StoreError(
                 "another program deleted rows by delete files, which are not read here",
-                path=str(self.path),
+                path=self.place.url(),
                 hint="read and compact this table with that program",
             )
         return tasks
 
-    def read_path(self, file: DataFile) -> Path:
+    def read_path(self, file: DataFile) -> PurePath:
         """The path in the snapshot."""
-        return local_path(file.name)
+        return path_of(self.place, file.name)
 
     def history(self, limit: int) -> list[Committed]:
         """Snapshots, newest first."""
@@ -259,7 +223,7 @@ class IcebergLakeTable:
                 continue
             for place in sorted(gone | manifests):
                 progress(place)
-                local_path(place).unlink(missing_ok=True)
+                self.place.delete([path_of(self.place, place)])
             return len(gone)
         raise self._beaten()
 
@@ -267,14 +231,14 @@ class IcebergLakeTable:
         """Files with our names that no remembered snapshot names."""
         table = self._load()
         named = data_files_of(table, table.metadata.snapshots) if table else set()
-        places = {local_path(place) for place in named}
-        found = self.path.rglob("*.parquet")
+        places = {path_of(self.place, place) for place in named}
+        found = self.place.walk(".parquet")
         return [path for path in found if NAME_PATTERN.fullmatch(path.name) and path not in places]
 
     def _beaten(self) -> StoreError:
         return StoreError(
             f"others changed this table {_TRIES} times while this commit was tried",
-            path=str(self.path),
+            path=self.place.url(),
             hint="let fewer writers write to one table, or larger batches",
         )
 
@@ -284,9 +248,14 @@ def _last(table: Table, query: str) -> int | None:
     return None if text is None else int(text)
 
 
-def _missing(error: FileNotFoundError) -> StoreError:
+def _has_change(table: Table, change: str) -> bool:
+    summaries = (snapshot.summary for snapshot in table.metadata.snapshots)
+    return any(each and each.additional_properties.get(_PREFIX + "change") == change for each in summaries)
+
+
+def _missing(path: str) -> StoreError:
     return StoreError(
         "a file that a task wrote is not there for the driver",
-        path=str(error),
+        path=path,
         hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
     )
