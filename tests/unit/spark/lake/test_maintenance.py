@@ -339,3 +339,11 @@ def test_days_of_small_batches_with_compaction_stay_few_large_files(memory_path:
     assert ds.dataset(memory_path / "t").count_rows() == len(kept)
     on_disk = [path for path in (memory_path / "t").rglob("b0*") if path.is_file()]
     assert len(on_disk) == done.files_after
+
+
+def test_an_iceberg_table_keeps_the_newest_metadata_files_only(memory_path: Path) -> None:
+    query = Query(memory_path / "t", tableFormat="iceberg")
+    for offset in range(22):
+        query.run([message(offset)])
+    assert len(list((memory_path / "t" / "metadata").glob("*.metadata.json"))) == 21
+    assert places(table_rows(memory_path / "t")) == places([message(offset) for offset in range(22)])

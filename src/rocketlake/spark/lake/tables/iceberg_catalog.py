@@ -38,6 +38,12 @@ __all__ = ["CATALOG", "TABLE", "Home", "catalog", "home_of", "path_of", "uri"]
 CATALOG = "rocketlake"
 TABLE = "lake.rows"
 _REQUEST_SECONDS_MAX = 60
+_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+}
+"""A stream commits often: old metadata goes, small manifests are merged."""
 
 
 def catalog(path: Path | str, file: str = "catalog.db") -> SqlCatalog:
@@ -186,7 +192,9 @@ def _keep_own_commits(catalog: Any) -> None:
 def _create(catalog: Catalog, name: str, location: str, description: TableDescription) -> None:
     try:
         with (
-            catalog.create_table_transaction(name, schema=arrow(description.schema), location=location) as transaction,
+            catalog.create_table_transaction(
+                name, schema=arrow(description.schema), location=location, properties=_PROPERTIES
+            ) as transaction,
             transaction.update_spec() as spec,
         ):
             for column in description.partition_by:

@@ -36,12 +36,6 @@ _PREFIX = "rocketlake."
 _QUERY = "rocketlake.query."
 _RETRIES = "commit.retry.num-retries"
 _TRIES = 50
-_PROPERTIES = {
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-    "commit.manifest-merge.enabled": "true",
-}
-"""A stream commits often: old metadata goes, small manifests are merged."""
 
 
 class IcebergLakeTable:
