@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
+from rocketlake.spark.places.location import location_of
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.s3_server import SECRET, options_for, s3_server
 
@@ -88,3 +93,31 @@ def test_a_topic_becomes_an_iceberg_table_on_s3_with_a_name_in_a_catalog(
     assert duckdb.from_arrow(found).aggregate("count(*), sum(id)").fetchall() == [(60, sum(range(60)))]
     own = spark.read.format("rocketmq_lake").options(**options).load(url)
     assert sorted(row.id for row in own.collect()) == [*range(60)]
+
+
+def test_a_large_file_comes_in_parts_and_nothing_is_left_of_an_aborted_one(endpoint: str, tmp_path: Path) -> None:
+    place = location_of("s3://lake/large", options_for(endpoint, tmp_path), what="path").open()
+    whole, gone = place.path / "whole", place.path / "gone"
+    data = bytes(range(256)) * (20 << 12)
+    for path in (whole, gone):
+        writing = place.writer(path)
+        for at in range(0, len(data), 1 << 20):
+            writing.sink.write(data[at : at + (1 << 20)])
+        assert place.sizes([path]) == [None]
+        writing.close() if path == whole else writing.abort()
+    assert place.sizes([whole, gone]) == [len(data), None]
+    assert place.get(whole) == data
+    with urllib.request.urlopen(f"{endpoint}/lake?uploads", timeout=60) as answer:
+        assert b"<Upload>" not in answer.read()
+
+
+def test_a_large_table_of_bodies_is_written_and_read(endpoint: str, tmp_path: Path) -> None:
+    place = location_of("s3://lake/bodies", options_for(endpoint, tmp_path), what="path").open()
+    rng = random.Random(1)
+    table = pa.table({"id": range(40), "body": [rng.randbytes(1 << 19) for _ in range(40)]})
+    writing = place.writer(place.path / "t")
+    pq.write_table(table, writing.sink, row_group_size=10)
+    writing.close()
+    with pq.ParquetFile(place.source(place.path / "t")) as found:
+        assert found.read_row_group(2) == table.slice(20, 10)
+        assert found.read() == table

@@ -163,8 +163,9 @@ class _Writable(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        self._writer.write(data)
-        return len(memoryview(data))
+        plain = memoryview(data).cast("B")  # pyarrow's buffers are of signed bytes, which obstore refuses
+        self._writer.write(plain)
+        return len(plain)
 
 
 class _Readable(io.RawIOBase):

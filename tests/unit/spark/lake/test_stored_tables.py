@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import duckdb
@@ -78,3 +79,12 @@ def test_a_table_for_each_topic_and_its_dead_letters_lie_beside_each_other(setti
         for name in ("orders", "orders__dlq", "payments__dlq")
     }
     assert found == {"orders": places(rows[:1]), "orders__dlq": places(rows[2:]), "payments__dlq": places(rows[1:2])}
+
+
+def test_large_bodies_are_written_and_read(settings: dict[str, str]) -> None:
+    query = Query("s3://b/bodies", **settings)
+    rng = random.Random(1)
+    sent = [message(number, body=rng.randbytes(1 << 20)) for number in range(3)]
+    query.run(sent)
+    found = table_rows(location_of("s3://b/bodies", settings, what="path"))
+    assert [row["body"] for row in found] == [row["body"] for row in sent]
