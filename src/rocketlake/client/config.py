@@ -154,6 +154,21 @@ class ProducerConfig(Ranged):
         low=1,
         why="a batch is split into requests of at most this size",
     )
+    auto_batch: bool = setting(
+        False, java="autoBatch", why="gather messages that are sent at the same time into batches in the background"
+    )
+    auto_batch_delay_ms: int = setting(
+        10, java="batchMaxDelayMs", low=0, high=30 * SECOND, why="longest wait of a background batch for more messages"
+    )
+    auto_batch_bytes_max: int = setting(
+        32 * KIB, java="batchMaxBytes", low=1, high=2 * MIB, why="a background batch goes out when it holds so much"
+    )
+    auto_batch_total_bytes_max: int = setting(
+        32 * MIB,
+        java="totalBatchMaxBytes",
+        low=1,
+        why="with background batches: most bytes on their way at once; a send beyond them waits for room",
+    )
     pending_sends_max: int = setting(
         10_000, java="backPressureForAsyncSendNum", low=1, why="most send_nowait calls on their way at once"
     )
@@ -175,6 +190,16 @@ class ProducerConfig(Ranged):
     new_topic_queues: int = setting(
         4, java="defaultTopicQueueNums", low=1, why="queues asked for when a broker makes a topic by its first send"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.auto_batch_bytes_max > self.auto_batch_total_bytes_max:
+            raise UsageError(
+                f"auto_batch_bytes_max={self.auto_batch_bytes_max} is more than all background batches may hold,"
+                f" auto_batch_total_bytes_max={self.auto_batch_total_bytes_max}",
+                where="ProducerConfig",
+                hint="lower auto_batch_bytes_max, or raise auto_batch_total_bytes_max",
+            )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ __all__ = [
     "batch_entries",
     "decode_batch",
     "encode_batch",
+    "encode_entry",
     "entry_starts",
     "has_more",
     "unwrap_batch",
@@ -42,15 +43,17 @@ _SHORT = struct.Struct(">h")
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The batch body of these messages. RecordError if the properties of one are longer than 32,767 bytes."""
-    parts: list[bytes] = []
-    for message in messages:
-        properties = encode_properties(message.properties)
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            raise RecordError(f"properties of {len(properties)} bytes do not fit a batch entry")
-        body = message.body
-        size = BATCH_ENTRY_BYTES_MIN + len(body) + len(properties)
-        parts += (_HEAD.pack(size, 0, 0, message.flag, len(body)), body, _SHORT.pack(len(properties)), properties)
-    return b"".join(parts)
+    return b"".join([encode_entry(message) for message in messages])
+
+
+def encode_entry(message: Message) -> bytes:
+    """One message of a batch body. RecordError if its properties are longer than 32,767 bytes."""
+    properties = encode_properties(message.properties)
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        raise RecordError(f"properties of {len(properties)} bytes do not fit a batch entry")
+    body = message.body
+    size = BATCH_ENTRY_BYTES_MIN + len(body) + len(properties)
+    return b"".join((_HEAD.pack(size, 0, 0, message.flag, len(body)), body, _SHORT.pack(len(properties)), properties))
 
 
 def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEntry]:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from rocketlake.base.errors import UsageError
 from rocketlake.client.calls.send import Outgoing, prepare
-from rocketlake.client.producer.batch import ENTRY_BYTES, check_batch, split
+from rocketlake.client.producer.batch import check_batch, split
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import decode_batch
+from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN
 from rocketlake.model.message import Message
 
 
@@ -75,7 +76,7 @@ def test_parts_hold_all_messages_in_order_and_keep_to_the_size(bodies: list[byte
 
 def test_the_size_estimate_is_exact() -> None:
     message = Message.with_properties("T", b"body", {"TAGS": "A", "UNIQ_KEY": "k"})
-    size = ENTRY_BYTES + 4 + len(property_text.encode(message.properties))
+    size = BATCH_ENTRY_BYTES_MIN + 4 + len(property_text.encode(message.properties))
     part = next(split([message], make_key, alone, bytes_max=size))
     assert (part.outgoing.count, len(part.outgoing.body)) == (1, size)
     assert next(split([message], make_key, alone, bytes_max=size - 1)).outgoing.count == 0

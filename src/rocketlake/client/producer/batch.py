@@ -10,7 +10,7 @@ never compressed and must stay below the broker's message size. A message too la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -18,14 +18,12 @@ import msgspec
 from rocketlake.base.errors import UsageError
 from rocketlake.client.calls.send import REPLY_TYPE, Outgoing, SendResult
 from rocketlake.codec import property_text
-from rocketlake.codec.record_batch import encode_batch
-from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
+from rocketlake.codec.record_batch import encode_entry
+from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
 from rocketlake.model.names import RETRY_PREFIX
 
-ENTRY_BYTES = 4 + 4 + 4 + 4 + 4 + 2
-"""Bytes of a batch entry around its body and properties."""
 TIMER_PROPERTIES = (names.DELAY, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
 
 
@@ -73,39 +71,39 @@ def split(
     UsageError that names a message whose properties fit into no entry.
     """
     part: list[Message] = []
+    entries: list[bytes] = []
     size = 0
     for number, message in enumerate(messages):
         if names.UNIQUE_KEY not in message.properties:
             message.unique_key = make_key()
-        properties_bytes = len(property_text.encode(message.properties))
-        if properties_bytes > PROPERTIES_BYTES_MAX:
-            raise UsageError(
-                f"its properties have {properties_bytes} bytes, limit {PROPERTIES_BYTES_MAX}",
-                where=f"message {number} of the batch",
-                hint="put large values into the body",
-            )
-        own_size = ENTRY_BYTES + len(message.body) + properties_bytes
-        if part and size + own_size > bytes_max:
-            yield _part(part, make_key())
-            part, size = [], 0
-        if own_size > bytes_max:
+        try:
+            entry = encode_entry(message)
+        except RecordError as error:
+            where, hint = f"message {number} of the batch", "put large values into the body"
+            raise UsageError(str(error), where=where, hint=hint) from None
+        if part and size + len(entry) > bytes_max:
+            yield part_of(part, entries, make_key())
+            part, entries, size = [], [], 0
+        if len(entry) > bytes_max:
             outgoing = prepare(message)
             yield BatchPart(outgoing, (outgoing.message_id,))
             continue
         part.append(message)
-        size += own_size
+        entries.append(entry)
+        size += len(entry)
     if part:
-        yield _part(part, make_key())
+        yield part_of(part, entries, make_key())
 
 
-def _part(messages: list[Message], batch_key: str) -> BatchPart:
-    ids = tuple(message.properties[names.UNIQUE_KEY] for message in messages)
+def part_of(messages: Sequence[Message], entries: Iterable[bytes], batch_key: str) -> BatchPart:
+    """The request for messages that have their unique keys; `entries` are their bytes (`encode_entry`)."""
+    ids = tuple([message.properties[names.UNIQUE_KEY] for message in messages])
+    first = messages[0]
     properties = {names.UNIQUE_KEY: batch_key}
-    if names.WAIT in messages[0].properties:
-        properties[names.WAIT] = messages[0].properties[names.WAIT]
+    if names.WAIT in first.properties:
+        properties[names.WAIT] = first.properties[names.WAIT]
     text = property_text.encode(properties)
-    outgoing = Outgoing(messages[0].topic, batch_key, encode_batch(messages), text, count=len(messages))
-    return BatchPart(outgoing, ids)
+    return BatchPart(Outgoing(first.topic, batch_key, b"".join(entries), text, count=len(messages)), ids)
 
 
 def results_of_batch(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:

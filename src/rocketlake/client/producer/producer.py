@@ -15,7 +15,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from rocketlake.client.errors import BatchFailed, NoReply, NoRoute, NotRunning, 
 from rocketlake.client.hooks import NO_HOOKS, Hooks, Sending, around
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.member import TransactionCheck
+from rocketlake.client.producer.accumulator import Accumulator
 from rocketlake.client.producer.attempts import Attempts, Deadline
 from rocketlake.client.producer.batch import check_batch, results_of_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
@@ -101,6 +102,16 @@ class Producer(Service):
         self._make_key = UniqueKeyMaker(
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
         ).make
+        self._batches: Accumulator | None = None
+        if self.config.auto_batch:
+            self._batches = Accumulator(
+                f"{self.name}/batches",
+                self.config,
+                self._attempts,
+                self._clock,
+                make_key=self._make_key,
+                prepare=self._prepare,
+            )
 
     # life
 
@@ -114,6 +125,8 @@ class Producer(Service):
         await super().start()
         if self._trace is not None:
             await self._trace.start()
+        if self._batches is not None:
+            await self._batches.start()
         if self._own_instance:
             await self.instance.start()
 
@@ -124,6 +137,7 @@ class Producer(Service):
         await stop_each(
             self.flush,
             self._end,
+            *([self._batches.stop] if self._batches else []),
             partial(self._requests.end, NotRunning("Producer", self.group, is_over=True)),
             partial(self.instance.reply_takers.remove, self._requests.take),
             *[each.close for each in self._repliers],
@@ -150,7 +164,8 @@ class Producer(Service):
         """Send the message, as it is at this call, and wait until a broker has stored it.
 
         The message goes to `queue`, to the queue that `selector` returns, or to the queue that `key` hashes to (equal
-        keys keep their order); without these, to the topic's queues in turn. Raises NoRoute, SendFailed (no attempt
+        keys keep their order); without these, to the topic's queues in turn. With `auto_batch` it waits for
+        others to share a request, and for room (accumulator.py). Raises NoRoute, SendFailed (no attempt
         worked), RemoteError (the broker refuses the message), UsageError.
         """
         return self._send(as_now(message), timeout_ms, queue, selector, key)
@@ -164,7 +179,30 @@ class Producer(Service):
         key: str | int | None,
     ) -> SendResult:
         self._check(message)
+        if self._batches is not None:
+            return await self._send_gathered(self._batches, message, timeout_ms, queue, selector, key)
         return await self._send_until(self._deadline(timeout_ms), message, queue, selector, key)
+
+    async def _send_gathered(
+        self,
+        batches: Accumulator,
+        message: Message,
+        timeout_ms: int | None,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        key: str | int | None,
+    ) -> SendResult:
+        """Through a background batch. `around_send` is for this message, the hooks of attempts are for its batch."""
+        limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
+        if not self.hooks.around_send and queue is None and selector is None and key is None:
+            return await batches.send(message, None, limit_ms)
+        with self._around((message,)) as sending:
+            queue = await self._fixed_queue(message, self._deadline(timeout_ms), queue, selector, key)
+            self._must_run()  # it may have been stopped while the route was looked for
+            result = await batches.send(message, queue, limit_ms)
+            if sending is not None:
+                sending.results = (result,)
+            return result
 
     async def _send_until(
         self,
@@ -359,9 +397,12 @@ class Producer(Service):
             results += results_of_batch(first, part.message_ids)
 
     async def flush(self) -> None:
-        """Wait until every `send_nowait` so far has its result."""
-        while self._sends:
-            await asyncio.wait(tuple(self._sends))
+        """Wait until every `send_nowait` so far has its result. Background batches go out at once."""
+        with self._batches.hurried() if self._batches is not None else nullcontext():
+            while self._sends:
+                await asyncio.wait(tuple(self._sends))
+        if self._batches is not None:
+            await self._batches.flush()
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a message of this topic may go to. Raises NoRoute."""
