@@ -58,15 +58,20 @@ class ApacheProxy:
 
 
 def official_python() -> Path:
-    """A Python that has the official client; its environment is made once and kept under target/."""
-    folder = TARGET / "python-client"
-    python, ready = folder / "bin" / "python", folder / CLIENT
+    """A Python that has the official client."""
+    return python_with(CLIENT, "python-client")
+
+
+def python_with(requirement: str, name: str) -> Path:
+    """A Python that has this package (`name==version`); its environment is made once and kept under target/`name`."""
+    folder = TARGET / name
+    python, ready = folder / "bin" / "python", folder / requirement
     if ready.exists():
         return python
     venv.create(folder, with_pip=True, clear=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", CLIENT]
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
-        raise PeerMissing(f"the official Python client: pip could not install {CLIENT}: {done.stderr[-300:]}")
+        raise PeerMissing(f"{requirement}: pip could not install it: {done.stderr[-300:]}")
     ready.touch()
     return python

@@ -10,6 +10,7 @@ from bench.loads import (
     live,
     open_loop,
     producer,
+    python_batches,
     python_client,
     queues,
     request_reply,
@@ -31,6 +32,7 @@ LOADS: tuple[Load, ...] = (
     *cold_read.LOADS,
     *connections.LOADS,
     *python_client.LOADS,
+    *python_batches.LOADS,
     *request_reply.LOADS,
     *timer.LOADS,
 )

@@ -1,4 +1,4 @@
-"""Our Python client (rocketlake.client): async sends of 1 KiB, or a push consumer that counts."""
+"""Our Python client (rocketlake.client): sends of 1 KiB, alone or in background batches, or a counting consumer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import uvloop
 
-from rocketlake import FirstOffset, Message, Producer, PushConsumer
+from rocketlake import FirstOffset, Message, Producer, ProducerConfig, PushConsumer
 from rocketlake.model.message import StoredMessage
 
 BODY = bytes(range(256)) * 4
@@ -30,7 +30,7 @@ async def measure(count: list[int], warm: float, seconds: float, idle_seconds: f
     print(json.dumps({"messages_per_second": messages / (changed - began), "client_cpu_us": cpu * 1e6 / messages}))
 
 
-async def send(namesrv: str, topic: str, warm: float, seconds: float) -> None:
+async def send(namesrv: str, topic: str, warm: float, seconds: float, config: ProducerConfig | None = None) -> None:
     count = [0]
 
     async def one(producer: Producer) -> None:
@@ -38,7 +38,7 @@ async def send(namesrv: str, topic: str, warm: float, seconds: float) -> None:
             await producer.send(Message(topic, BODY))
             count[0] += 1
 
-    async with Producer("bench_ours", namesrv=namesrv) as producer:
+    async with Producer("bench_ours", namesrv=namesrv, config=config) as producer:
         senders = [asyncio.create_task(one(producer)) for _ in range(OUTSTANDING)]
         await measure(count, warm, seconds, seconds)
         for sender in senders:
@@ -46,6 +46,10 @@ async def send(namesrv: str, topic: str, warm: float, seconds: float) -> None:
         ended = await asyncio.gather(*senders, return_exceptions=True)
     if failures := [error for error in ended if not isinstance(error, asyncio.CancelledError)]:
         sys.exit(f"{len(failures)} senders failed: {failures[0]!r}")
+
+
+async def send_batches(namesrv: str, topic: str, warm: float, seconds: float) -> None:
+    await send(namesrv, topic, warm, seconds, ProducerConfig(auto_batch=True))
 
 
 async def consume(namesrv: str, topic: str, warm: float, seconds: float) -> None:
@@ -65,7 +69,8 @@ async def consume(namesrv: str, topic: str, warm: float, seconds: float) -> None
 
 def main() -> None:
     work, address, topic, warm, seconds = sys.argv[1:]
-    uvloop.run((send if work == "send" else consume)(address, topic, float(warm), float(seconds)))
+    works = {"send": send, "batches": send_batches, "consume": consume}
+    uvloop.run(works[work](address, topic, float(warm), float(seconds)))
 
 
 if __name__ == "__main__":
