@@ -24,7 +24,7 @@ __all__ = [
     "batch_entries",
     "decode_batch",
     "encode_batch",
-    "encode_entry",
+    "entry_parts",
     "entry_starts",
     "has_more",
     "unwrap_batch",
@@ -43,17 +43,19 @@ _SHORT = struct.Struct(">h")
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The batch body of these messages. RecordError if the properties of one are longer than 32,767 bytes."""
-    return b"".join([encode_entry(message) for message in messages])
+    return b"".join([part for message in messages for part in entry_parts(message)])
 
 
-def encode_entry(message: Message) -> bytes:
-    """One message of a batch body. RecordError if its properties are longer than 32,767 bytes."""
+def entry_parts(message: Message) -> tuple[bytes, bytes, bytes, bytes]:
+    """One message of a batch body, in parts: its body is not copied here. RecordError as for `encode_batch`."""
     properties = encode_properties(message.properties)
-    if len(properties) > PROPERTIES_BYTES_MAX:
-        raise RecordError(f"properties of {len(properties)} bytes do not fit a batch entry")
+    properties_bytes = len(properties)
+    if properties_bytes > PROPERTIES_BYTES_MAX:
+        raise RecordError(f"properties of {properties_bytes} bytes do not fit a batch entry")
     body = message.body
-    size = BATCH_ENTRY_BYTES_MIN + len(body) + len(properties)
-    return b"".join((_HEAD.pack(size, 0, 0, message.flag, len(body)), body, _SHORT.pack(len(properties)), properties))
+    body_bytes = len(body)
+    size = BATCH_ENTRY_BYTES_MIN + body_bytes + properties_bytes
+    return _HEAD.pack(size, 0, 0, message.flag, body_bytes), body, _SHORT.pack(properties_bytes), properties
 
 
 def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEntry]:

@@ -23,6 +23,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.service import Service
@@ -32,7 +34,7 @@ from rocketlake.client.config import ProducerConfig
 from rocketlake.client.errors import SendFailed
 from rocketlake.client.producer.attempts import Attempts, Deadline
 from rocketlake.client.producer.batch import part_of, results_of_batch
-from rocketlake.codec.record_batch import encode_entry
+from rocketlake.codec.record_batch import entry_parts
 from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
@@ -48,20 +50,19 @@ _ALONE = names.TIMERS | {
 """The brokers treat a message with one of these properties in a way of its own."""
 
 _Key = tuple[str, MessageQueue | None]
+Parts = tuple[bytes, ...]
 
 
-class _Entry:
-    """One message: `data` are its bytes in a batch, none if it goes alone."""
+class _Entry(msgspec.Struct, gc=False):
+    """One message and the end of its send. `parts` are its bytes in a batch, none if it goes alone."""
 
-    __slots__ = ("data", "end", "fixed", "limit_ms", "message", "size")
-
-    def __init__(self, message: Message, fixed: MessageQueue | None, limit_ms: int, data: bytes) -> None:
-        self.message = message
-        self.fixed = fixed
-        self.limit_ms = limit_ms
-        self.data = data
-        self.size = len(data) or len(message.body) + BATCH_ENTRY_BYTES_MIN
-        self.end: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+    message: Message
+    fixed: MessageQueue | None
+    limit_ms: int
+    wait: str | None
+    parts: Parts
+    size: int
+    end: asyncio.Future[SendResult]
 
 
 class _Batch:
@@ -69,20 +70,13 @@ class _Batch:
 
     __slots__ = ("due", "entries", "fixed", "limit_ms", "size", "wait")
 
-    def __init__(self, first: _Entry, due: float) -> None:
+    def __init__(self, first: _Entry, due: float = 0.0) -> None:
         self.due = due
-        self.entries: list[_Entry] = []
+        self.entries = [first]
+        self.size = first.size
         self.fixed = first.fixed
         self.limit_ms = first.limit_ms
-        self.wait = first.message.properties.get(names.WAIT)
-        self.size = 0
-
-    def may_share(self, entry: _Entry) -> bool:
-        return entry.limit_ms == self.limit_ms and entry.message.properties.get(names.WAIT) == self.wait
-
-    def add(self, entry: _Entry) -> None:
-        self.entries.append(entry)
-        self.size += entry.size
+        self.wait = first.wait
 
     def waited_for(self) -> list[_Entry]:
         """The messages whose callers have not given them up."""
@@ -109,7 +103,7 @@ class Accumulator(Service):
         self._prepare = prepare
         self._delay = config.auto_batch_delay_ms / 1000
         self._batch_bytes = min(config.auto_batch_bytes_max, config.message_bytes_max)
-        self._compress_over = max(config.compress_over_bytes, 1)
+        self._alone_over = min(max(config.compress_over_bytes, 1), self._batch_bytes)
         self._room = config.auto_batch_total_bytes_max
         self._held = 0
         self._hurries = 0
@@ -139,12 +133,15 @@ class Accumulator(Service):
         """Take the message, which the caller leaves alone from now on. A cancelled future takes it back until it goes
         out; afterwards it changes nothing.
         """
-        entry = _Entry(message, fixed, limit_ms, self._data(message))
-        if self._line or (self._held and self._held + entry.size > self._room):
+        parts = self._parts(message)
+        size = BATCH_ENTRY_BYTES_MIN + len(message.body) + (len(parts[-1]) if parts else 0)
+        end: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        entry = _Entry(message, fixed, limit_ms, message.properties.get(names.WAIT), parts, size, end)
+        if self._line or (self._held and self._held + size > self._room):
             self._line.append(entry)
         else:
             self._take(entry)
-        return entry.end
+        return end
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
@@ -165,39 +162,46 @@ class Accumulator(Service):
 
     # from a message to its batch
 
-    def _data(self, message: Message) -> bytes:
-        body, properties = message.body, message.properties
-        if len(body) >= self._compress_over or len(body) >= self._batch_bytes:
-            return b""
-        if not _ALONE.isdisjoint(properties) or message.topic.startswith(RETRY_PREFIX):
-            return b""
+    def _parts(self, message: Message) -> Parts:
+        properties = message.properties
+        if (
+            len(message.body) >= self._alone_over
+            or not _ALONE.isdisjoint(properties)
+            or message.topic.startswith(RETRY_PREFIX)
+        ):
+            return ()
         if names.UNIQUE_KEY not in properties:
             properties[names.UNIQUE_KEY] = self._make_key()
         try:
-            data = encode_entry(message)
+            return entry_parts(message)
         except RecordError:
-            return b""  # alone, the broker says what it thinks of so many properties
-        return data if len(data) <= self._batch_bytes else b""
+            return ()  # alone, the broker says what it thinks of so many properties
 
     def _take(self, entry: _Entry) -> None:
-        self._held += entry.size
+        size = entry.size
+        self._held += size
         key = entry.message.topic, entry.fixed
         batch = self._open.get(key)
-        if not entry.data:
-            if batch is not None:
-                self._close(key, batch)
-            self._begin(_alone(entry))
-            return
-        if batch is not None and (batch.size + entry.size > self._batch_bytes or not batch.may_share(entry)):
+        if batch is not None and (
+            not entry.parts
+            or batch.size + size > self._batch_bytes
+            or batch.limit_ms != entry.limit_ms
+            or batch.wait != entry.wait
+        ):
             self._close(key, batch)
             batch = None
+        if not entry.parts:
+            self._begin(_Batch(entry))
+            return
         if batch is None:
-            batch = self._new_batch(key, entry)
-        batch.add(entry)
-        if batch.size + entry.size > self._batch_bytes:
+            batch = self._open_batch(key, entry)
+        else:
+            batch.entries.append(entry)
+            batch.size += size
+        if batch.size + size > self._batch_bytes:
             self._close(key, batch)
 
-    def _new_batch(self, key: _Key, first: _Entry) -> _Batch:
+    def _open_batch(self, key: _Key, first: _Entry) -> _Batch:
         batch = self._open[key] = _Batch(first, self._clock.monotonic() + self._delay)
         if self._hurries or not self._delay:
             asyncio.get_running_loop().call_soon(self._close, key, batch)
@@ -255,7 +259,7 @@ class Accumulator(Service):
 
     async def _send_together(self, batch: _Batch, entries: list[_Entry]) -> None:
         messages = [entry.message for entry in entries]
-        part = part_of(messages, [entry.data for entry in entries], self._make_key())
+        part = part_of(messages, [part for entry in entries for part in entry.parts], self._make_key())
         try:
             first = await self._attempts.send(part.outgoing, batch.fixed, self._deadline(batch.limit_ms), messages)
         except RemoteError as error:
@@ -296,12 +300,6 @@ class Accumulator(Service):
 
     def _ends(self) -> list[asyncio.Future[SendResult]]:
         return [entry.end for entry in self._entries() if not entry.end.done()]
-
-
-def _alone(entry: _Entry) -> _Batch:
-    batch = _Batch(entry, 0.0)
-    batch.add(entry)
-    return batch
 
 
 def _give_up(entries: Iterable[_Entry]) -> None:

@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from rocketlake.base.errors import UsageError
 from rocketlake.client.calls.send import REPLY_TYPE, Outgoing, SendResult
 from rocketlake.codec import property_text
-from rocketlake.codec.record_batch import encode_entry
+from rocketlake.codec.record_batch import entry_parts
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
@@ -77,26 +75,27 @@ def split(
         if names.UNIQUE_KEY not in message.properties:
             message.unique_key = make_key()
         try:
-            entry = encode_entry(message)
+            entry = entry_parts(message)
         except RecordError as error:
             where, hint = f"message {number} of the batch", "put large values into the body"
             raise UsageError(str(error), where=where, hint=hint) from None
-        if part and size + len(entry) > bytes_max:
+        entry_bytes = sum(map(len, entry))
+        if part and size + entry_bytes > bytes_max:
             yield part_of(part, entries, make_key())
             part, entries, size = [], [], 0
-        if len(entry) > bytes_max:
+        if entry_bytes > bytes_max:
             outgoing = prepare(message)
             yield BatchPart(outgoing, (outgoing.message_id,))
             continue
         part.append(message)
-        entries.append(entry)
-        size += len(entry)
+        entries += entry
+        size += entry_bytes
     if part:
         yield part_of(part, entries, make_key())
 
 
 def part_of(messages: Sequence[Message], entries: Iterable[bytes], batch_key: str) -> BatchPart:
-    """The request for messages that have their unique keys; `entries` are their bytes (`encode_entry`)."""
+    """The request for messages that have their unique keys; `entries` are the parts of all of them (`entry_parts`)."""
     ids = tuple([message.properties[names.UNIQUE_KEY] for message in messages])
     first = messages[0]
     properties = {names.UNIQUE_KEY: batch_key}
@@ -112,13 +111,16 @@ def results_of_batch(first: SendResult, message_ids: Sequence[str]) -> list[Send
     if len(offset_ids) != len(message_ids):
         # The broker stored the batch as one record (a topic of type BATCH): all its messages share one id.
         offset_ids = [first.offset_message_id] * len(message_ids)
+    status, queue, region, handle, trace_on = (
+        first.status,
+        first.queue,
+        first.region,
+        first.recall_handle,
+        first.trace_on,
+    )
     return [
-        msgspec.structs.replace(
-            first,
-            message_id=own,
-            transaction_id=own,
-            offset_message_id=offset_id,
-            queue_offset=first.queue_offset + number,
+        SendResult(status, own, offset_id, queue, queue_offset, own, region, handle, trace_on)
+        for queue_offset, (own, offset_id) in enumerate(
+            zip(message_ids, offset_ids, strict=True), start=first.queue_offset
         )
-        for number, (own, offset_id) in enumerate(zip(message_ids, offset_ids, strict=True))
     ]

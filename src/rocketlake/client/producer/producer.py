@@ -103,6 +103,7 @@ class Producer(Service):
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
         ).make
         self._batches: Accumulator | None = None
+        self._send: Callable[..., Coroutine[Any, Any, SendResult]] = self._send_alone
         if self.config.auto_batch:
             self._batches = Accumulator(
                 f"{self.name}/batches",
@@ -112,6 +113,7 @@ class Producer(Service):
                 make_key=self._make_key,
                 prepare=self._prepare,
             )
+            self._send = partial(self._send_gathered, self._batches)
 
     # life
 
@@ -170,7 +172,7 @@ class Producer(Service):
         """
         return self._send(as_now(message), timeout_ms, queue, selector, key)
 
-    async def _send(
+    async def _send_alone(
         self,
         message: Message,
         timeout_ms: int | None,
@@ -179,8 +181,6 @@ class Producer(Service):
         key: str | int | None,
     ) -> SendResult:
         self._check(message)
-        if self._batches is not None:
-            return await self._send_gathered(self._batches, message, timeout_ms, queue, selector, key)
         return await self._send_until(self._deadline(timeout_ms), message, queue, selector, key)
 
     async def _send_gathered(
@@ -193,6 +193,7 @@ class Producer(Service):
         key: str | int | None,
     ) -> SendResult:
         """Through a background batch. `around_send` is for this message, the hooks of attempts are for its batch."""
+        self._check(message)
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
         if not self.hooks.around_send and queue is None and selector is None and key is None:
             return await batches.send(message, None, limit_ms)
@@ -416,7 +417,8 @@ class Producer(Service):
             raise NotRunning("Producer", self.group, is_over=self.instance.is_closed)
 
     def _check(self, message: Message) -> None:
-        self._must_run()
+        if not self.is_running:
+            self._must_run()
         self._messages.check(message)
 
     def _around(self, messages: Sequence[Message]) -> AbstractContextManager[Sending | None]:
