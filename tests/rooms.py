@@ -26,8 +26,8 @@ ROOMS = {
     " integration/test_lost_register.py integration/test_memory_bounds.py integration/test_poison.py"
     " integration/test_property_room.py"
     " integration/test_reads_over_a_switch.py integration/test_replica_*.py integration/test_slave_reads.py"
-    " integration/test_stalled_disk.py integration/test_strangers.py integration/test_succession.py"
-    " integration/test_table_copies.py"
+    " integration/test_stalled_disk.py integration/test_strangers.py integration/test_strict_locks.py"
+    " integration/test_succession.py integration/test_table_copies.py"
     " integration/test_takeover*.py integration/test_under_apaches_controller.py integration/test_unfit_heirs.py"
     " simulation/test_switch.py simulation/test_transaction_histories.py simulation/test_real_groups.py",
     "cli": "unit/cli unit/install integration/test_cli_*.py integration/test_how_to.py integration/test_packages.py"

@@ -31,7 +31,6 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "enableCompaction": ("true", "false"),
     "enableRocksDBStore": ("false",),
     "storeType": ("default",),
-    "lockInStrictMode": ("false",),
     "useStaticSubscription": ("false",),
     "rejectPullConsumerEnable": ("false",),
     "disableConsumeIfConsumerReadSlowly": ("false",),
@@ -44,7 +43,7 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
 """Keys that promise a role, safety or a filter that this broker lacks, each with the values that ask for nothing."""
 
 _NAMES = """
-rocketmqHome brokerConfigPath configBlackList totalReplicas sendMessageThreadPoolNums
+rocketmqHome brokerConfigPath configBlackList sendMessageThreadPoolNums
 putMessageFutureThreadPoolNums pullMessageThreadPoolNums litePullMessageThreadPoolNums ackMessageThreadPoolNums
 processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
 clientManageThreadPoolNums consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums

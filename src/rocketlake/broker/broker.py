@@ -108,7 +108,7 @@ class Broker(Service):
 
     def _build_wings(self, ground: Ground) -> None:
         self.cluster = Cluster(ground)
-        self.clients = Clients(ground, self.cluster.queues)
+        self.clients = Clients(ground, self.cluster)
         self.reading = Reading(ground, self.clients.consumers, self.cluster.master)
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)

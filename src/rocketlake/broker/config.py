@@ -266,6 +266,12 @@ class BrokerConfig:
     notify_consumer_changes: bool = setting(
         True, java="notifyConsumerIdsChangedEnable", why="tell consumers at once when their group changes"
     )
+    lock_in_strict_mode: bool = setting(
+        False, why="a lock of an ordered queue counts when more than half of totalReplicas brokers have it"
+    )
+    total_replicas: int = setting(
+        1, low=1, high=1000, why="brokers of this brokerName, the master included; asked for by lockInStrictMode only"
+    )
     admin_access: AdminAccess = setting(
         AdminAccess.LOOPBACK, why="hosts that may change topics, groups and settings (docs/decisions/0004)"
     )
@@ -372,6 +378,11 @@ class BrokerConfig:
                 f"setting haHousekeepingInterval = {self.ha_silence_ms} is not above"
                 f" haSendHeartbeatInterval = {self.ha_heartbeat_ms}",
                 hint="set it to several times haSendHeartbeatInterval",
+            )
+        if self.lock_in_strict_mode and self.total_replicas == 1:
+            raise UsageError(
+                "setting lockInStrictMode = true has no effect with totalReplicas = 1",
+                hint="set totalReplicas to the number of brokers of this brokerName, or leave lockInStrictMode out",
             )
         self._check_ports()
 

@@ -14,10 +14,11 @@ from rocketlake.model.route import QueueInfo, Route
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.register import register_crc
-from rocketlake.protocol.bodies.route import RouteBody
+from rocketlake.protocol.bodies.route import BrokerMemberGroup, RouteBody
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.namesrv import (
+    BrokerMemberGroupHeader,
     GetRouteHeader,
     RegisterBrokerHeader,
     RegisterBrokerReplyHeader,
@@ -113,6 +114,17 @@ class Outbound:
             return None
         _check(answer, namesrv)
         return RouteBody.decode(answer.body_bytes).to_model()
+
+    async def other_members(self, namesrv: str) -> list[str]:
+        """GET_BROKER_MEMBER_GROUP: the addresses of the brokers of this name, but for this one."""
+        identity = self._identity()
+        header = BrokerMemberGroupHeader(cluster_name=identity.cluster_name, broker_name=identity.broker_name)
+        answer = await self._net.invoke(
+            namesrv, Command.request(RequestCode.GET_BROKER_MEMBER_GROUP, header), _ROUTE_MS
+        )
+        _check(answer, namesrv)
+        addresses = BrokerMemberGroup.decode(answer.body_bytes).group.broker_addrs.values()
+        return [address for address in addresses if address != identity.address]
 
 
 def _orders(answer: Command, namesrv: str) -> dict[str, str]:

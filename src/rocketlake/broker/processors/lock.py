@@ -1,7 +1,7 @@
 """Queue locks of ordered consumers.
 
 Owns        the number of queues that one request may name.
-Must not know   how long a lock lives.
+Must not know   how long a lock lives, how many brokers must have it.
 
 Source: docs/internals/clients.md.
 """
@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.slices import in_slices
+from rocketlake.broker.clients.member_locks import MemberLocks
 from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.net.reply_steps import ReplySteps
-from rocketlake.net.request import Reply, Request
+from rocketlake.net.request import HELD, Reply, Request
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
 from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.queue_map import QueueEntry
@@ -29,8 +31,9 @@ _PORTION = 100
 class Lock:
     """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
 
-    def __init__(self, queue_locks: QueueLocks) -> None:
+    def __init__(self, queue_locks: QueueLocks, members: MemberLocks) -> None:
         self._queue_locks = queue_locks
+        self._members = members
 
     def lock(self, request: Request) -> ReplySteps:
         """LOCK_BATCH_MQ: take or renew queues. The answer names the queues that the client owns now."""
@@ -41,7 +44,14 @@ class Lock:
             owned = self._queue_locks.lock(body.consumer_group, body.client_id, queues)
             held += [entry for entry, queue in zip(some, queues, strict=True) if queue in owned]
             yield
+        if self._members.is_strict and not body.only_this_broker:
+            self._members.spawn("confirm", self._confirm(request, body, held))
+            return HELD
         return Reply(body=(yield from encoding(LockReply(queues=held))))
+
+    async def _confirm(self, request: Request, body: LockBody, held: list[QueueEntry]) -> None:
+        held = await self._members.confirmed(body, held)
+        request.answer(Reply(body=await in_slices(encoding(LockReply(queues=held)))))
 
     def unlock(self, request: Request) -> ReplySteps:
         """UNLOCK_BATCH_MQ: give queues back."""
@@ -49,6 +59,8 @@ class Lock:
         for some in _in_portions(body.queues):
             self._queue_locks.unlock(body.consumer_group, body.client_id, [entry.to_model() for entry in some])
             yield
+        if self._members.is_strict and not body.only_this_broker:
+            self._members.unlock(body)
         return Reply()
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from rocketlake.broker.clients.client_sweep import ClientSweep
 from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.member_locks import MemberLocks
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.push import Push
 from rocketlake.broker.clients.queue_locks import QueueLocks
-from rocketlake.broker.cluster.cluster_queues import ClusterQueues
 from rocketlake.broker.dispatch_table import client_rows
 from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.lock import Lock
+from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.wing import Wing
 
@@ -25,14 +26,14 @@ __all__ = ["Clients"]
 class Clients(Wing):
     """Keeps the connected clients."""
 
-    def __init__(self, ground: Ground, cluster_queues: ClusterQueues) -> None:
+    def __init__(self, ground: Ground, cluster: Cluster) -> None:
         super().__init__("clients", ground.clock)
         config, clock = ground.config, ground.clock
         self.push = Push(ground.turns, clock, notify_changes=config.now.notify_consumer_changes)
         self.consumers = ConsumerTable(self.push, clock)
         self.producers = ProducerTable(clock)
         self.queue_locks = QueueLocks(clock)
-        assignment = Assignment(self.consumers, cluster_queues.find)
+        assignment = Assignment(self.consumers, cluster.queues.find)
         client = Client(
             config=config,
             consumers=self.consumers,
@@ -42,6 +43,7 @@ class Clients(Wing):
             auto_create=ground.auto_create,
             clock=clock,
         )
-        self.rows = tuple(client_rows(client, Lock(self.queue_locks), assignment))
+        members = MemberLocks(ground.config, cluster.members.others, cluster.net, clock)
+        self.rows = tuple(client_rows(client, Lock(self.queue_locks, members), assignment))
         self.on_link_lost = (self.consumers.asker_gone, self.producers.asker_gone)
-        self.adopt(self.push, assignment, ClientSweep(self.consumers, self.producers, self.queue_locks, clock))
+        self.adopt(self.push, assignment, members, ClientSweep(self.consumers, self.producers, self.queue_locks, clock))

@@ -7,6 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.cluster.cluster_queues import ClusterQueues
+from rocketlake.broker.cluster.group_members import GroupMembers
 from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.cluster.outbound import Outbound
 from rocketlake.broker.cluster.registration import Registration
@@ -27,4 +28,5 @@ class Cluster(Wing):
         self.master = KnownMaster(ground.role)
         self.registration = Registration(ground.config, ground.topics, outbound, self.master, ground.clock)
         self.queues = ClusterQueues(ground.config, ground.topics, outbound)
+        self.members = GroupMembers(ground.config, outbound)
         self.adopt(self.registration)
