@@ -6,12 +6,14 @@ Must not know   how a dead letter is read and sent again (client/dead_letters.py
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,8 +63,14 @@ class Wanted:
 
     @classmethod
     def parse(
-        cls, id: str | None, topic: str | None, tag: str | None, error: str | None, since: str | None, until: str | None
-    ) -> Wanted:  # fmt: skip
+        cls,
+        id: Id = None,
+        topic: Topic = None,
+        tag: Tag = None,
+        error: Error = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> Wanted:
         """From the options. UsageError for a time that is none."""
         from rocketlake.base.clock import SystemClock
         from rocketlake.model.moment import parse_time
@@ -84,6 +92,21 @@ class Wanted:
             and (self.since_ms is None or letter.store_ms >= self.since_ms)
             and (self.until_ms is None or letter.store_ms < self.until_ms)
         )
+
+
+def _choosing(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `Wanted.parse` in the place of its parameter `wanted`."""
+    own = inspect.signature(command, eval_str=True)
+    options = inspect.signature(Wanted.parse, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(wanted=Wanted.parse(**{name: given.pop(name) for name in options}), **given)
+
+    parts = [[each] if name != "wanted" else options.values() for name, each in own.parameters.items()]
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for part in parts for each in part]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
+    return run
 
 
 @app.command("list")
@@ -109,14 +132,10 @@ def list_groups(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFA
 
 
 @app.command()
+@_choosing
 def show(
     group: Group,
-    id: Id = None,
-    topic: Topic = None,
-    tag: Tag = None,
-    error: Error = None,
-    since: Since = None,
-    until: Until = None,
+    wanted: Wanted,
     settled: Annotated[
         bool, typer.Option("--settled", help="Also those that were sent again or dropped, as long as they are kept.")
     ] = False,
@@ -125,7 +144,6 @@ def show(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Print the dead letters of a group, with the last error of each; with -o json one object a line, to keep them."""
-    wanted = Wanted.parse(id, topic, tag, error, since, until)
     counts: Counter[tuple[str, str]] = Counter()
 
     async def work() -> None:
@@ -146,14 +164,10 @@ def show(
 
 
 @app.command()
+@_choosing
 def resend(
     group: Group,
-    id: Id = None,
-    topic: Topic = None,
-    tag: Tag = None,
-    error: Error = None,
-    since: Since = None,
-    until: Until = None,
+    wanted: Wanted,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="TOPIC", help="Send to all readers of this topic.", show_default=False),
@@ -168,8 +182,7 @@ def resend(
     """Send dead letters to their group again, to it alone: as if they had never failed."""
     from rocketlake.base.errors import UsageError
 
-    wanted = Wanted.parse(id, topic, tag, error, since, until)
-    if body is not None and id is None:
+    if body is not None and wanted.id is None:
         raise UsageError("--body repairs one message", hint="say which with --id")
     repaired = None if body is None else _read(body)
 
@@ -181,14 +194,10 @@ def resend(
 
 
 @app.command()
+@_choosing
 def drop(
     group: Group,
-    id: Id = None,
-    topic: Topic = None,
-    tag: Tag = None,
-    error: Error = None,
-    since: Since = None,
-    until: Until = None,
+    wanted: Wanted,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -197,7 +206,6 @@ def drop(
     async def settle(letters: DeadLetters, letter: StoredMessage) -> None:
         await letters.drop(letter)
 
-    wanted = Wanted.parse(id, topic, tag, error, since, until)
     _settle(group, wanted, namesrv, yes=yes, ask=f"drop %s of group {group}?", did="dropped", each=settle)
 
 
