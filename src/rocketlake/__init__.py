@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset, ProducerConfig
     from rocketlake.client.consumer.consumer import Consumer
     from rocketlake.client.consumer.listener import ConsumeResult
+    from rocketlake.client.consumer.manual_ack import Delivery, manual_ack
     from rocketlake.client.consumer.payload import Payload
     from rocketlake.client.consumer.pull import PullConsumer
     from rocketlake.client.consumer.push import PushConsumer
@@ -44,6 +45,7 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "DeadLetters",
+    "Delivery",
     "FirstOffset",
     "Hooks",
     "LinkError",
@@ -68,6 +70,7 @@ __all__ = [
     "TransactionResult",
     "UsageError",
     "__version__",
+    "manual_ack",
     "reply_to",
 ]
 
@@ -94,6 +97,7 @@ _HOMES = {
     "SendResult": "rocketlake.client.calls.send",
     "Consumer": "rocketlake.client.consumer.consumer",
     "DeadLetters": "rocketlake.client.dead_letters",
+    "Delivery": "rocketlake.client.consumer.manual_ack",
     "Payload": "rocketlake.client.consumer.payload",
     "Message": "rocketlake.model.message",
     "MessageQueue": "rocketlake.model.message_queue",
@@ -104,6 +108,7 @@ _HOMES = {
     "TransactionEnd": "rocketlake.client.producer.transaction",
     "TransactionProducer": "rocketlake.client.producer.transaction",
     "TransactionResult": "rocketlake.client.producer.transaction",
+    "manual_ack": "rocketlake.client.consumer.manual_ack",
     "reply_to": "rocketlake.client.calls.reply",
 }
 
