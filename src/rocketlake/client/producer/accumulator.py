@@ -112,11 +112,13 @@ class Accumulator(Service):
         self._open: dict[_Key, _Batch] = {}
         """Batches that wait for more messages, oldest first."""
         self._opened: asyncio.Future[None] | None = None
+        self._new_end: Callable[[], asyncio.Future[SendResult]]
         self._sending: dict[_Batch, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """From now on batches that have waited long enough go out."""
         await super().start()
+        self._new_end = asyncio.get_running_loop().create_future  # Python 3.11 asks Linux for each running loop
         self.keep("batches", self._send_due)
 
     async def stop(self) -> None:
@@ -135,7 +137,7 @@ class Accumulator(Service):
         """
         parts = self._parts(message)
         size = BATCH_ENTRY_BYTES_MIN + len(message.body) + (len(parts[-1]) if parts else 0)
-        end: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        end = self._new_end()
         entry = _Entry(message, fixed, limit_ms, message.properties.get(names.WAIT), parts, size, end)
         if self._line or (self._held and self._held + size > self._room):
             self._line.append(entry)

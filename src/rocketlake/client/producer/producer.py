@@ -113,7 +113,7 @@ class Producer(Service):
                 make_key=self._make_key,
                 prepare=self._prepare,
             )
-            self._send = partial(self._send_gathered, self._batches)
+            self._send = self._send_gathered
 
     # life
 
@@ -185,7 +185,6 @@ class Producer(Service):
 
     async def _send_gathered(
         self,
-        batches: Accumulator,
         message: Message,
         timeout_ms: int | None,
         queue: MessageQueue | None,
@@ -193,6 +192,8 @@ class Producer(Service):
         key: str | int | None,
     ) -> SendResult:
         """Through a background batch. `around_send` is for this message, the hooks of attempts are for its batch."""
+        batches = self._batches
+        assert batches is not None
         self._check(message)
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
         if not self.hooks.around_send and queue is None and selector is None and key is None:
