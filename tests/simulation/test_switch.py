@@ -40,9 +40,10 @@ CHECKS = {"transaction_timeout_ms": 1000, "transaction_check_interval_ms": 1000}
 class Run:
     """One run from one seed."""
 
-    def __init__(self, seed: int, kind: str) -> None:
+    def __init__(self, seed: int, kind: str, *, auto_batch: bool = False) -> None:
         self.random = random.Random(seed)
         self.kind = kind
+        self.auto_batch = auto_batch
         self.pair = ReplicaPair()
         self.clock: ManualClock = self.pair.clock
         config = NameServerConfig(listen_host=NAMESRV, kv_config_path=Path("/n/kv.json"), admin_access=AdminAccess.ANY)
@@ -77,9 +78,8 @@ class Run:
         await self.clock.sleep(3)
         instance = self.client()
         await instance.start()
-        producer = TransactionProducer(
-            "p", check=self.ended, instance=instance, config=ProducerConfig(send_timeout_ms=5000)
-        )
+        config = ProducerConfig(send_timeout_ms=5000, auto_batch=self.auto_batch)
+        producer = TransactionProducer("p", check=self.ended, instance=instance, config=config)
         await producer.start()
         working = [asyncio.ensure_future(self.send_to_key(producer, f"k{number}")) for number in range(KEYS)]
         working.append(asyncio.ensure_future(self.send_transactions(producer)))
@@ -214,13 +214,16 @@ class Run:
         return max(after - before for before, after in zip(self.ack_times, self.ack_times[1:], strict=False))
 
 
+@pytest.mark.parametrize(
+    "auto_batch", [pytest.param(False, id="alone"), pytest.param(True, id="batches", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("kind", ["kill", "vanish", "hand over"])
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_lost_and_keys_keep_their_order(seed: int, kind: str) -> None:
+def test_nothing_is_lost_and_keys_keep_their_order(seed: int, kind: str, auto_batch: bool) -> None:
     before = random.getstate()
     random.seed(seed)
     try:
-        run = Run(seed, kind)
+        run = Run(seed, kind, auto_batch=auto_batch)
         run_virtual(run.live(), run.clock)
     finally:
         random.setstate(before)

@@ -127,6 +127,17 @@ async def test_each_message_of_a_batch_is_told_with_its_own_place(stage: Stage) 
     assert len(stage.traces()) == 1
 
 
+async def test_each_message_of_a_background_batch_is_told(stage: Stage) -> None:
+    stage.reply = {"msg_id": "P0,P1,P2"}
+    producer = await stage.producer(config=ProducerConfig(auto_batch=True))
+    results = await asyncio.gather(*[producer.send(Message("T", bytes([n]), keys=f"k{n}")) for n in range(3)])
+    await producer.stop()
+    told = [record for record in stage.records() if isinstance(record, Pub)]
+    assert [(each.message_id, each.keys, each.offset_message_id) for each in told] == [
+        (result.message_id, f"k{n}", f"P{n}") for n, result in enumerate(results)
+    ]
+
+
 async def test_attempts_without_an_answer_are_not_told_those_less_safe_are_failures(
     stage: Stage, make_broker: Any
 ) -> None:
