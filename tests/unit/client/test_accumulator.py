@@ -13,7 +13,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.client.calls.send import SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
-from rocketlake.client.errors import NotRunning, SendFailed
+from rocketlake.client.errors import NotRunning, SendFailed, TooManySends
 from rocketlake.client.hooks import Hooks, SendEvent, Sending
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.producer.producer import Producer
@@ -262,9 +262,29 @@ async def test_flush_sends_what_waits(stage: Stage, start: Start) -> None:
     tasks = await stage.began(*[producer.send(Message("T", b"%d" % n)) for n in range(1, 3)])
     producer.send_nowait(Message("T", b"3"))
     await producer.flush()
-    assert stage.requests == [[b"0", b"1", b"2"], [b"3"]]
+    assert stage.requests == [[b"0", b"1", b"2", b"3"]]
     assert all(task.done() for task in tasks)
     assert [(result.queue_offset, error) for result, error in seen] == [(0, None)]
+
+
+async def test_sends_in_the_background_hear_of_their_own_end(stage: Stage, start: Start, caplog: Any) -> None:
+    def judge(request: Request) -> Reply | Held:
+        if b"bad" in request.body:
+            return Reply(ResponseCode.MESSAGE_ILLEGAL, remark="scripted")
+        return stage.accept(request)
+
+    stage.broker.answer_send = judge
+    producer = await start(pending_sends_max=4)
+    seen: list[Any] = []
+    for body in (b"1", b"bad"):
+        producer.send_nowait(Message("T", body), lambda result, error: seen.append(result or error))
+        producer.send_nowait(Message("T", body))
+    with pytest.raises(TooManySends):
+        producer.send_nowait(Message("T", b"one too many"))
+    await producer.flush()
+    assert [type(end) for end in seen] == [SendResult, RemoteError]
+    assert [record.getMessage()[:22] for record in caplog.records] == ["background send failed"]
+    producer.send_nowait(Message("T", b"there is room again"))
 
 
 async def test_stop_sends_all_that_was_accepted_also_what_waits_for_room(stage: Stage, start: Start) -> None:
