@@ -21,6 +21,7 @@ from rocketlake.client.config import ClientConfig, ConsumerConfig, ProducerConfi
 from rocketlake.controller.serving import dispatch_table as controller_table
 from rocketlake.namesrv import dispatch_table as namesrv_table
 from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.net.tls.settings import TlsFile
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
@@ -30,6 +31,7 @@ SETTINGS = (
     ("Broker", "in broker.conf", BrokerConfig),
     ("Store", "in broker.conf", StoreConfig),
     ("Name server", "in namesrv.conf", NameServerConfig),
+    ("Certificates", "in the file that tlsConfigFile names", TlsFile),
     ("Client", "ClientConfig(...)", ClientConfig),
     ("Producer", "ProducerConfig(...)", ProducerConfig),
     ("Consumer", "ConsumerConfig(...)", ConsumerConfig),

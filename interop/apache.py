@@ -94,9 +94,11 @@ def run_driver(
     serialize_type: str = "JSON",
     timeout: float = 180,
     heap: str = "256m",
+    properties: dict[str, str] | None = None,
 ) -> dict[str, int]:
     """Run a driver to its end; its last line `name=number ...` as a dict. A failing driver raises with its output."""
     command = ["java", f"-Xmx{heap}", f"-Drocketmq.serialize.type={serialize_type}"]
+    command += [f"-D{key}={value}" for key, value in (properties or {}).items()]
     command += ["-cp", compiled_drivers(peer), main]
     try:
         done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)

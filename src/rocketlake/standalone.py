@@ -17,8 +17,9 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.service import stop_each
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
-from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.config import load_namesrv_conf
 from rocketlake.namesrv.server import NameServer
+from rocketlake.net.tls.settings import TLS_SETTINGS
 
 __all__ = ["SETTINGS", "Standalone"]
 
@@ -42,9 +43,9 @@ SETTINGS: Mapping[str, str] = {
 class Standalone:
     """`async with Standalone(folder) as cluster:` then clients use cluster.namesrv_address.
 
-    `settings` are those of a broker.conf by their Java names; without brokerRole and haListenPort among them there is
-    no port for slaves. Port 0 takes any free one. Raises UsageError for a bad setting or a port in use, StoreError when
-    the folder is in use or cannot be read.
+    `settings` are those of a broker.conf by their Java names; the name server encrypts by them, too. Without brokerRole
+    and haListenPort among them there is no port for slaves. Port 0 takes any free one. Raises UsageError for a bad
+    setting or a port in use, StoreError when the folder is in use or cannot be read.
     """
 
     def __init__(
@@ -65,8 +66,13 @@ class Standalone:
         no_slaves = {} if settings and "brokerRole" in settings else {"haListenPort": "-1"}
         self.settings = {**no_slaves, **(settings or {})}
         self.name_server = NameServer(
-            NameServerConfig(
-                listen_host=host, listen_port=namesrv_port, kv_config_path=self._root / "namesrv" / "kvConfig.json"
+            load_namesrv_conf(
+                overrides={
+                    "bindAddress": host,
+                    "listenPort": namesrv_port,
+                    "kvConfigPath": self._root / "namesrv" / "kvConfig.json",
+                    **{key: self.settings[key] for key in TLS_SETTINGS if key in self.settings},
+                }
             ),
             clock=self._clock,
             files=self._files,

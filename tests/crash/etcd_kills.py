@@ -22,6 +22,7 @@ from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
 from rocketlake.controller.etcd.register import EtcdRegister
 from rocketlake.controller.etcd.settings import EtcdSettings
+from rocketlake.net.network import TcpNetwork
 from tests.histories.swap_history import FIRST, Swapping, check
 from tests.histories.swappers import Swapper
 
@@ -45,7 +46,7 @@ class Kills(Service):
         """Raises swap_history.Wrong."""
         settings = EtcdSettings(self.peers.addresses, unsafe_versions=self.peers.is_unsafe)
         clock = SystemClock()
-        registers = [EtcdRegister(settings) for _ in range(3)]
+        registers = [EtcdRegister(settings, TcpNetwork()) for _ in range(3)]
         for number, register in enumerate(registers):
             await register.start()
             swapper = Swapper(f"caller{number}", register, KEY, clock, self.random, self.calls)

@@ -11,7 +11,6 @@ from __future__ import annotations
 __all__ = ["NOT_SUPPORTED", "WITHOUT_EFFECT"]
 
 NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
-    "useTLS": ("false",),
     "enabledAppendPropCRC": ("false",),
     "forceVerifyPropCRC": ("false",),
     "inBrokerContainer": ("false",),

@@ -40,9 +40,11 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
 from rocketlake.net.local_link import LocalLink
-from rocketlake.net.network import Network
+from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.request import Handler
 from rocketlake.net.server import Server
+from rocketlake.net.tls.certificates import Certificates
+from rocketlake.net.tls.network import SecureNetwork
 from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.store.config import StoreConfig
 
@@ -70,10 +72,11 @@ class Broker(Service):
         """Tests give a network and files in memory, a clock moved by hand, and workers without threads."""
         super().__init__(f"broker {config.broker_name}", clock)
         self.health = Health(self._clock)
+        self._certificates = Certificates(config.tls, self._clock)
         self._seams = Seams(
             files=files or PosixFiles(),
             clock=self._clock,
-            network=network,
+            network=SecureNetwork(network or TcpNetwork(), self._certificates),
             workers=workers,
             limits=limits or NetLimits(),
         )
@@ -88,6 +91,7 @@ class Broker(Service):
         self.store.on_arrival = self._message_arrived
         self.store.is_awaited = self._is_awaited
         self._parts: tuple[Service, ...] = (
+            self._certificates,
             self.stats,
             *self._inner_wings,
             self.cluster.net,

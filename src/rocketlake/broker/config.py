@@ -24,6 +24,7 @@ from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.model.topic import Perm
 from rocketlake.net.local_address import host_name
+from rocketlake.net.tls.settings import TlsChoice, TlsMode
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig
 
@@ -182,6 +183,22 @@ class BrokerConfig:
     ha_connections_max: int = setting(64, low=1, why="most connections of slaves")
     ha_reports_flushed: bool = setting(
         False, why="this slave tells its master what is on its disk; false: what it has, as in RocketMQ"
+    )
+
+    # Behaviour: encrypted connections
+    tls_mode: TlsMode = setting(
+        TlsMode.permissive,
+        why="enforcing: encrypted connections only, also to others; permissive: plain ones, too; disabled: plain only",
+    )
+    use_tls: bool = setting(
+        False,
+        java="useTLS",
+        why="connections to name servers, controllers, masters are encrypted; they are with tlsMode=enforcing",
+    )
+    tls_config_file: str = setting(
+        "",
+        why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"
+        " there",
     )
 
     # Behaviour: files
@@ -410,6 +427,11 @@ class BrokerConfig:
                 f"setting brokerId = {self.broker_id} does not go with enableControllerMode = true",
                 hint="leave brokerId out: the controller gives the id",
             )
+
+    @property
+    def tls(self) -> TlsChoice:
+        """What the settings say of encrypted connections."""
+        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
 
     @property
     def copies_min(self) -> int:

@@ -25,6 +25,7 @@ from pathlib import Path
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.service import Service, stop_each
+from rocketlake.net.tls.settings import TLS_SETTINGS
 from rocketlake.standalone import SETTINGS
 
 __all__ = ["Supervisor", "ports_of_brokers"]
@@ -191,7 +192,11 @@ class Supervisor(Service):
         folder = self._folder / "namesrv"
         conf = _write(
             folder / "namesrv.conf",
-            {"enableControllerInNamesrv": "true", "kvConfigPath": str(folder / "kvConfig.json")},
+            {
+                "enableControllerInNamesrv": "true",
+                "kvConfigPath": str(folder / "kvConfig.json"),
+                **{key: self._settings[key] for key in TLS_SETTINGS if key in self._settings},
+            },
         )
         words = ("namesrv", "-c", str(conf), "--host", "127.0.0.1", "--port", str(self._namesrv_port))
         return _Server("name server", words, self._folder / "namesrv.log", self._say)

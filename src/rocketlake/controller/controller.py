@@ -31,7 +31,7 @@ from rocketlake.controller.watch.timing import Profile
 from rocketlake.model.route import MASTER_ID
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Row
-from rocketlake.net.network import Network, TcpNetwork
+from rocketlake.net.network import Network
 from rocketlake.net.request import Asker, Request
 from rocketlake.protocol.headers.namesrv import BrokerHeartbeatHeader
 
@@ -49,15 +49,14 @@ class Controller(Service):
         *,
         address: Callable[[], str],
         clock: Clock,
+        network: Network,
         profile: Profile = Profile.FAST,
         access: AdminAccess = AdminAccess.LOOPBACK,
         unclean: Callable[[], bool] = lambda: False,
-        network: Network | None = None,
         name: str = "",
     ) -> None:
         """`address`: where brokers reach it; `unclean`: see Elections; `name`: see Decider."""
         super().__init__("controller", clock)
-        network = network or TcpNetwork()
         self._client = NetClient(clock=clock, network=network)
         self._access = access
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)

@@ -16,6 +16,7 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.controller.watch.timing import Profile
+from rocketlake.net.tls.settings import TlsChoice, TlsMode
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
 
@@ -44,6 +45,20 @@ class NameServerConfig:
     )
     delete_topic_with_broker_registration: bool = setting(
         False, why="a registration takes away the broker's topics that it does not name"
+    )
+
+    # Behaviour: encrypted connections
+    tls_mode: TlsMode = setting(
+        TlsMode.permissive,
+        why="enforcing: encrypted connections only, also to others; permissive: plain ones, too; disabled: plain only",
+    )
+    use_tls: bool = setting(
+        False, java="useTLS", why="connections to brokers are encrypted; they are with tlsMode=enforcing"
+    )
+    tls_config_file: str = setting(
+        "",
+        why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"
+        " there",
     )
 
     # Controller
@@ -79,6 +94,11 @@ class NameServerConfig:
     scan_not_active_broker_interval: int = setting(
         5000, low=10, high=600_000, why="pause between searches for silent brokers, in ms"
     )
+
+    @property
+    def tls(self) -> TlsChoice:
+        """What the settings say of encrypted connections."""
+        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
 
 
 UPDATABLE = frozenset(
@@ -117,7 +137,7 @@ def load_namesrv_conf(
     return config
 
 
-NOT_SUPPORTED = frozenset(("clusterTest", "notifyMinBrokerIdChanged", "needWaitForService", "useTLS"))
+NOT_SUPPORTED = frozenset(("clusterTest", "notifyMinBrokerIdChanged", "needWaitForService"))
 """Keys of Apache's name server for features that we do not have yet."""
 WITHOUT_EFFECT = frozenset(
     [

@@ -32,14 +32,24 @@ class Controlling(Service):
     """A register and the controller on it."""
 
     def __init__(
-        self, live: LiveConfig, port: Callable[[], int], *, clock: Clock, files: Files, network: Network | None = None
+        self,
+        live: LiveConfig,
+        port: Callable[[], int],
+        *,
+        clock: Clock,
+        files: Files,
+        network: Network,
+        etcd_network: Network,
     ) -> None:
-        """`port`: of the name server, known when it is up. Raises UsageError: a setting of etcd that cannot be used."""
+        """`port`: of the name server, known when it is up. Raises UsageError: a setting of etcd that cannot be used.
+
+        `network`: to brokers. Etcd has certificates of its own, so `etcd_network` does not encrypt.
+        """
         super().__init__("controlling", clock)
         config = live.now
         self._port = port
         self._config = config
-        self._register = _register(config, clock, files, network)
+        self._register = _register(config, clock, files, etcd_network)
         self.controller = Controller(
             self._register,
             address=self._address,
@@ -78,9 +88,7 @@ def register_path(config: NameServerConfig) -> Path:
     return (folder or config.kv_config_path.parent / "controller") / "register.json"
 
 
-def _register(
-    config: NameServerConfig, clock: Clock, files: Files, network: Network | None
-) -> EtcdRegister | FileRegister:
+def _register(config: NameServerConfig, clock: Clock, files: Files, network: Network) -> EtcdRegister | FileRegister:
     if not config.controller_etcd_addresses:
         return FileRegister(register_path(config), files=files, clock=clock)
     settings = EtcdSettings(

@@ -25,9 +25,11 @@ from rocketlake.namesrv.route_table import RouteTable
 from rocketlake.namesrv.succession import Succession
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
-from rocketlake.net.network import Network
+from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.reply_steps import in_steps
 from rocketlake.net.server import Server
+from rocketlake.net.tls.certificates import Certificates
+from rocketlake.net.tls.network import SecureNetwork
 from rocketlake.net.turns import Turns
 
 __all__ = ["NameServer"]
@@ -47,6 +49,9 @@ class NameServer(Service):
         super().__init__("name server", clock)
         clock, files = self._clock, files or PosixFiles()
         self.health = Health(clock)
+        self._certificates = Certificates(config.tls, clock)
+        plain: Network = network or TcpNetwork()
+        secure = SecureNetwork(plain, self._certificates)
         self.routes = RouteTable(clock)
         self._live = LiveConfig(config)
         self._kv_config = KVConfig(config.kv_config_path, files)
@@ -54,12 +59,19 @@ class NameServer(Service):
         changes = ChangeLine(turns, clock)
         self._liveness = Liveness(self.routes, changes, clock, config.scan_not_active_broker_interval)
         self._controlling = (
-            Controlling(self._live, lambda: self._server.port, clock=clock, files=files, network=network)
+            Controlling(
+                self._live,
+                lambda: self._server.port,
+                clock=clock,
+                files=files,
+                network=secure,
+                etcd_network=plain,
+            )
             if config.enable_controller
             else None
         )
         brokers = Brokers(self.routes, self._kv_config, self._live, clock)
-        self._succession = Succession(self.routes, clock, network) if self._controlling is None else None
+        self._succession = Succession(self.routes, clock, secure) if self._controlling is None else None
         settings = Settings(self._live, self._apply)
         table = rows(
             Routes(self.routes, self._kv_config, self._live),
@@ -84,11 +96,11 @@ class NameServer(Service):
             host=config.listen_host,
             port=config.listen_port,
             clock=clock,
-            network=network,
+            network=secure,
             turns=turns,
         )
         self._server.on_link_lost.append(self._liveness.link_lost)
-        self.adopt(self._liveness, self._server)
+        self.adopt(self._certificates, self._liveness, self._server)
         if self._controlling is not None:
             self._server.on_link_lost.append(self._controlling.controller.link_lost)
             self.adopt(self._controlling)
@@ -108,6 +120,7 @@ class NameServer(Service):
         """Load KV settings and serve. StoreError if they cannot be read, CannotListen if the address is taken."""
         self._kv_config.load()
         await super().start()
+        await self._certificates.start()
         await self._liveness.start()
         try:
             for part in self._of_group:
@@ -123,7 +136,7 @@ class NameServer(Service):
         await super().stop()
 
     async def _stop_parts(self) -> None:
-        await stop_each(*[part.stop for part in self._of_group], self._liveness.stop)
+        await stop_each(*[part.stop for part in self._of_group], self._liveness.stop, self._certificates.stop)
 
     def _apply(self, config: NameServerConfig) -> None:
         self.routes.support_acting_master = config.support_acting_master

@@ -36,7 +36,7 @@ _VALID_SECONDS = 10.0
 class Succession(Service):
     """Asks old masters, each of them once at a time."""
 
-    def __init__(self, routes: RouteTable, clock: Clock, network: Network | None = None) -> None:
+    def __init__(self, routes: RouteTable, clock: Clock, network: Network) -> None:
         super().__init__("succession", clock)
         self._routes = routes
         self._client = NetClient(clock=clock, network=network)

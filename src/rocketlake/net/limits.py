@@ -20,6 +20,8 @@ class NetLimits:
     """Open links of a server; the next one is closed at once."""
     connect_seconds: float = 3.0
     """How long a client waits for a connection (Java: 3 s)."""
+    handshake_seconds: float = 10.0
+    """A peer that has begun to encrypt must be done so soon; it counts as a connection meanwhile."""
     idle_seconds: float = 120.0
     """A link without a byte in either direction is closed (Java: 120 s)."""
     unfinished_bytes: int = 256 * 1024 * 1024

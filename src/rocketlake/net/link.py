@@ -38,6 +38,8 @@ class Link(Peer, asyncio.Protocol):
         self._output = Output(endpoint, self._stuck)
         self._input = Input(self, self._machine, self._output, endpoint)
         self._closing_since = 0.0
+        self._shaking_since: float | None = None
+        """When the peer began to encrypt; None when that is done, or it does not."""
         self.asked = Asked(self, self._write_request, endpoint.limits.pending, endpoint.clock)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -50,6 +52,18 @@ class Link(Peer, asyncio.Protocol):
         self.address = f"{self.remote[0]}:{self.remote[1]}"
         self._output.connect(self._transport)
         self._input.connect(self._transport)
+
+    def secured(self, transport: asyncio.Transport) -> None:
+        """The peer begins to encrypt, with its first byte: this transport is used from now on."""
+        self._transport = transport
+        self._shaking_since = self._clock.monotonic()
+        self._output.connect(transport)
+        self._input.connect(transport)
+
+    def known_as(self, certificate_name: str) -> None:
+        """The connection is encrypted, and the peer has this name by its certificate; "" without one."""
+        self._shaking_since = None
+        self.is_encrypted, self.certificate_name = True, certificate_name
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
@@ -86,6 +100,8 @@ class Link(Peer, asyncio.Protocol):
                 self.abort("stuck", "it does not take its last bytes")
         elif output.paused and now - output.behind_since > limits.stuck_seconds:
             self._stuck()
+        elif self._shaking_since is not None and now - self._shaking_since > limits.handshake_seconds:
+            self.abort("handshake", f"its TLS handshake is not over after {limits.handshake_seconds:g} s")
         elif frame_since is not None and self._input.reading and now - frame_since > limits.frame_seconds:
             self.abort("slow", f"its frame is not complete after {limits.frame_seconds:g} s")
         elif now - max(self._input.last_received, output.last_written) > limits.idle_seconds:

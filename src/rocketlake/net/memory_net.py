@@ -14,7 +14,7 @@ import errno
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError
@@ -252,6 +252,10 @@ class MemoryTransport(asyncio.Transport):
         """Connects this end to the other one."""
         self._peer = peer
         self._out = _Pipe(self._net, self, peer)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """See asyncio.BaseTransport."""
+        self._protocol = cast(asyncio.Protocol, protocol)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """See asyncio.WriteTransport."""

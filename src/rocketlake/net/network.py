@@ -1,6 +1,7 @@
 """Network: the seam between links and the world.
 
-Owns        the making of listeners and connections: over TCP here, in memory in memory_net.py.
+Owns        the making of listeners and connections: over TCP here, in memory in memory_net.py; encrypted on
+            top of either: net/tls/network.py.
 Must not know   links, commands.
 """
 
@@ -11,7 +12,6 @@ import contextlib
 import errno
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -78,10 +78,6 @@ class TcpListener:
 class TcpNetwork:
     """TCP with no delay and a backlog as Java's."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """With `tls` the connections made here are encrypted, and the peers' names checked; listeners stay plain."""
-        self._tls = tls
-
     async def listen(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> Listener:
         """See Network.listen."""
         loop = asyncio.get_running_loop()
@@ -95,7 +91,7 @@ class TcpNetwork:
         """See Network.connect."""
         loop = asyncio.get_running_loop()
         try:
-            transport, link = await loop.create_connection(make_link, host, port, ssl=self._tls)
+            transport, link = await loop.create_connection(make_link, host, port)
         except OSError as problem:
             kind = ConnectionIsRefused if isinstance(problem, ConnectionRefusedError) else LinkError
             raise kind(f"cannot connect to {host}:{port}: {problem.strerror or problem}") from None

@@ -38,6 +38,9 @@ class Peer(ABC):
         self.id = next(_ids)
         self.remote: tuple[str, int] = ("", 0)
         self.address = "unconnected"
+        self.is_encrypted = False
+        self.certificate_name = ""
+        """Who the peer is by a certificate that was checked: its common name, else its first other name; or ""."""
         self.state: dict[str, Any] = {}
         self.on_close: list[Callable[[Asker], None]] = []
         self.closed = False

@@ -69,6 +69,7 @@ class SlaveLink(asyncio.Protocol):
     def __init__(self, parts: LinkParts) -> None:
         self.host = ""
         self.address = ""
+        self.certificate_name = ""
         self.ack = _NOWHERE
         """Up to here the slave has the log; -1 before its first report."""
         self.sent = _NOWHERE
@@ -110,6 +111,15 @@ class SlaveLink(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_HIGH_BYTES)
         if not self._owner.opened(self):
             self._transport.abort()
+
+    def secured(self, transport: asyncio.Transport) -> None:
+        """The slave begins to encrypt, with its first byte. One that does not end the handshake is silent: `look`."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_HIGH_BYTES)
+
+    def known_as(self, certificate_name: str) -> None:
+        """The connection is encrypted, and the slave has this name by its certificate; "" without one."""
+        self.certificate_name = certificate_name
 
     def data_received(self, data: bytes) -> None:
         """Reports."""

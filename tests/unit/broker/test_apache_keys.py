@@ -50,7 +50,6 @@ def test_every_key_of_a_namesrv_conf_is_classified() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "useTLS=true",
         "forceVerifyPropCRC=true",
         "authenticationEnabled=true",
     ],

@@ -47,7 +47,7 @@ class Seams:
 
     files: Files
     clock: Clock
-    network: Network | None
+    network: Network
     workers: Callable[[str], Worker]
     limits: NetLimits
 

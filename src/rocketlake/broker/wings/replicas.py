@@ -16,7 +16,6 @@ from rocketlake.broker.config import BrokerConfig, BrokerRole
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.wing import Wing
-from rocketlake.net.network import TcpNetwork
 from rocketlake.replication.ack_set import AckRule, AckSet
 from rocketlake.replication.classic import ClassicFollower, ClassicLeader
 from rocketlake.replication.dialect import FollowerDialect, LeaderDialect
@@ -56,7 +55,7 @@ class Replicas(Wing):
         """
         super().__init__("replicas", ground.clock)
         config, store, clock = ground.config.now, ground.store, ground.clock
-        network = ground.seams.network or TcpNetwork()
+        network = ground.seams.network
         settings = stream_settings(config, store.config.body_bytes_max)
         if group is not None:
             settings = replace(

@@ -32,7 +32,7 @@ from rocketlake.controller.etcd.wire import (
     read_answer,
     read_failure,
 )
-from rocketlake.net.network import Network, TcpNetwork
+from rocketlake.net.network import Network
 
 __all__ = ["Answered", "EtcdCluster", "EtcdError"]
 
@@ -82,15 +82,15 @@ class _Try(Generic[Form]):
 class EtcdCluster(Service):
     """The members by their addresses."""
 
-    def __init__(self, settings: EtcdSettings, network: Network | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, settings: EtcdSettings, network: Network, clock: Clock | None = None) -> None:
         """Raises UsageError."""
         super().__init__("etcd", clock)
         addresses = read_addresses(settings.addresses)
-        network = network or TcpNetwork(tls_context(settings))
+        context = tls_context(settings)
         self.settings = settings
         self.root = settings.root.rstrip("/") + "/"
         """In front of each key: never the start of another cluster's."""
-        self.members = [Member(*each, network, unsafe_versions=settings.unsafe_versions) for each in addresses]
+        self.members = [Member(*each, network, context, unsafe_versions=settings.unsafe_versions) for each in addresses]
         self.freshness = Freshness(len(addresses))
         self._password = settings.password() if settings.user else ""
         self._token = ""

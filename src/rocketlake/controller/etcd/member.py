@@ -6,11 +6,15 @@ Must not know   the other members, what requests mean.
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+
 from rocketlake.base.errors import LinkError
 from rocketlake.controller.etcd.http_link import HttpLink
 from rocketlake.controller.etcd.versions import refused_version
 from rocketlake.controller.etcd.wire import Version, read_answer
 from rocketlake.net.network import Network
+from rocketlake.net.tls.network import connect_encrypted
 
 __all__ = ["Member"]
 
@@ -20,11 +24,15 @@ _IDLE_MAX = 4
 class Member:
     """One address. A new connection is used only after the member has said its version."""
 
-    def __init__(self, host: str, port: int, network: Network, *, unsafe_versions: bool) -> None:
+    def __init__(
+        self, host: str, port: int, network: Network, context: ssl.SSLContext | None, *, unsafe_versions: bool
+    ) -> None:
+        """`context` encrypts the connections; None: they are plain."""
         self.host = host
         self.port = port
         self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._network = network
+        self._context = context
         self._unsafe_versions = unsafe_versions
         self._idle: list[HttpLink] = []
 
@@ -34,7 +42,7 @@ class Member:
             link = self._idle.pop()
             if link.is_usable:
                 return link
-        made = await self._network.connect(lambda: HttpLink(self.name), self.host, self.port)
+        made = await self._open()
         assert isinstance(made, HttpLink)
         try:
             await self._look_at(made)
@@ -42,6 +50,13 @@ class Member:
             made.close()
             raise
         return made
+
+    async def _open(self) -> asyncio.Protocol:
+        if self._context is None:
+            return await self._network.connect(lambda: HttpLink(self.name), self.host, self.port)
+        return await connect_encrypted(
+            self._network, lambda: HttpLink(self.name), self.host, self.port, self._context, self.host
+        )
 
     def give_back(self, link: HttpLink) -> None:
         """Keep a connection for the next request, if it is good for one."""

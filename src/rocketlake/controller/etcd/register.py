@@ -29,7 +29,7 @@ _STEPS_MAX = 8
 class EtcdRegister(Service):
     """Implements controller.registers.register.Register."""
 
-    def __init__(self, settings: EtcdSettings, network: Network | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, settings: EtcdSettings, network: Network, clock: Clock | None = None) -> None:
         """Raises UsageError: an address, a certificate or a password that cannot be used."""
         super().__init__("etcd-register", clock)
         self._cluster = EtcdCluster(settings, network, self._clock)
