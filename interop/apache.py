@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -140,9 +141,21 @@ class ApacheCluster:
     """One Apache name server and one broker on loopback, in a folder of their own."""
 
     def __init__(
-        self, root: Path, *, heap: str = "512m", settings: dict[str, object] | None = None, peer: str = "server"
+        self,
+        root: Path,
+        *,
+        heap: str = "512m",
+        settings: dict[str, object] | None = None,
+        peer: str = "server",
+        properties: dict[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`peer`: whose jars: `server` is 5.3.3, `server550` 5.5.0."""
+        """`peer`: whose jars: `server` is 5.3.3, `server550` 5.5.0. `properties`: of both Java processes.
+
+        `tls`: for servers that take encrypted connections only.
+        """
+        self.properties = properties or {}
+        self._tls = tls
         self.root = root
         self.heap = heap
         self.peer = peer
@@ -208,12 +221,16 @@ class ApacheCluster:
         frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            with socket.create_connection(("127.0.0.1", self.namesrv_port), timeout=5) as link:
+            with self._open() as link:
                 link.sendall(frame)
                 if str(self.broker_port).encode() in link.recv(65536):
                     return
             time.sleep(0.05)
         raise RuntimeError(f"Apache's broker did not register with {self.namesrv} within {seconds:.0f} s")
+
+    def _open(self) -> socket.socket:
+        link = socket.create_connection(("127.0.0.1", self.namesrv_port), timeout=5)
+        return link if self._tls is None else self._tls.wrap_socket(link, server_hostname="127.0.0.1")
 
     def kill_broker(self) -> None:
         """kill -9."""
@@ -233,6 +250,7 @@ class ApacheCluster:
 
     def _launch(self, main: str, conf: Path, heap: str) -> None:
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *OPENS]
+        command += [f"-D{key}={value}" for key, value in self.properties.items()]
         command += [f"-Duser.home={self.root}", "-cp", classpath(self.peer), main, "-c", str(conf)]
         log = (self.root / f"{main.rsplit('.', 1)[1]}.log").open("ab")
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.root)}

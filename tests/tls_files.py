@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 __all__ = ["Authority"]
 
@@ -24,18 +25,12 @@ class Authority:
 
     def issue_server(self, *names: str) -> None:
         """A new certificate for servers of these names, in place of the one before."""
-        issued = self._authority.issue_cert(*names)
-        self.key.touch(mode=0o600)
-        issued.private_key_pem.write_to_path(self.key)
-        issued.cert_chain_pems[0].write_to_path(self.certificate)
+        _write(self._authority.issue_cert(*names), self.certificate, self.key)
 
     def issue_client(self, name: str) -> dict[str, str]:
         """A certificate for a client of this name: the settings that name it."""
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        issued = self._authority.issue_cert(f"{name}@example.org", common_name=name)
-        key.touch(mode=0o600)
-        issued.private_key_pem.write_to_path(key)
-        issued.cert_chain_pems[0].write_to_path(certificate)
+        _write(self._authority.issue_cert(f"{name}@example.org", common_name=name), certificate, key)
         return {"tls.client.certPath": str(certificate), "tls.client.keyPath": str(key)}
 
     def file(self, name: str = "tls.properties", more: dict[str, str] | None = None) -> str:
@@ -57,3 +52,15 @@ class Authority:
             "tls.server.authClient": "true",
             "tls.server.trustCertPath": str(self.trusted),
         }
+
+
+def _write(issued: trustme.LeafCert, certificate: Path, key: Path) -> None:
+    """The key in the form that Java reads, too."""
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    loaded = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    key.touch(mode=0o600)
+    key.write_bytes(
+        loaded.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )

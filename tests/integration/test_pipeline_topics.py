@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import UsageError
+from rocketlake.client.config import ClientConfig
 from rocketlake.spark.pipeline.check import check_cluster
 from rocketlake.spark.pipeline.environment import Environment
 from rocketlake.spark.pipeline.read import read_pipeline
@@ -25,22 +26,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 def test_a_sample_is_the_newest_of_each_queue(cluster: EmbeddedCluster) -> None:
-    (sample,) = sample_topics(cluster.namesrv, ["orders"], 12)
+    (sample,) = sample_topics(ClientConfig(namesrv=cluster.namesrv), ["orders"], 12)
     assert sample.messages == 21
     assert offsets_option([sample], 1) == '{"orders": {"broker-a": {"0": 0, "1": 17, "2": 0, "3": 0}}}'
     assert offsets_option([sample], 2) == '{"orders": {"broker-a": {"0": 1, "1": 20, "2": 0, "3": 0}}}'
 
 
 def test_a_topic_nobody_knows(cluster: EmbeddedCluster) -> None:
-    (sample,) = sample_topics(cluster.namesrv, ["nothing"], 10)
+    (sample,) = sample_topics(ClientConfig(namesrv=cluster.namesrv), ["nothing"], 10)
     assert sample.queues is None
 
 
 def test_patterns_are_of_whole_names(cluster: EmbeddedCluster) -> None:
-    assert topics_like(cluster.namesrv, "orders") == ["orders"]
-    assert topics_like(cluster.namesrv, "orders.*") == ["orders", "orders-2"]
+    assert topics_like(ClientConfig(namesrv=cluster.namesrv), "orders") == ["orders"]
+    assert topics_like(ClientConfig(namesrv=cluster.namesrv), "orders.*") == ["orders", "orders-2"]
     with pytest.raises(UsageError, match="subscribePattern"):
-        topics_like(cluster.namesrv, "(")
+        topics_like(ClientConfig(namesrv=cluster.namesrv), "(")
 
 
 def pipeline(tmp_path: Path, source: str) -> Path:

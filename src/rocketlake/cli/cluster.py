@@ -13,6 +13,7 @@ from types import TracebackType
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.client.calls.answer import ask
+from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.model.message_queue import MessageQueue
@@ -83,7 +84,7 @@ class Cluster:
     def __init__(self, namesrv: str, net: NetClient | None = None) -> None:
         """It closes `net`, too."""
         self.name_servers = ClientConfig(namesrv=namesrv).name_servers
-        self.net = net or NetClient()
+        self.net = net or net_client()
         self._servers = NameServers(self.net, self.name_servers)
 
     async def __aenter__(self) -> Cluster:

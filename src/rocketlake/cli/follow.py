@@ -151,9 +151,9 @@ async def _name_of(address: str) -> tuple[str, str] | None:
     """brokerName and brokerClusterName of the broker there; None if it does not tell."""
     from rocketlake.base.errors import LinkError, ProtocolError, RemoteError
     from rocketlake.cli.migration.peer import Peer
-    from rocketlake.net.client import NetClient
+    from rocketlake.client.calls.reach import net_client
 
-    net = NetClient()
+    net = net_client()
     try:
         settings = await Peer(net, address).look()
         return settings.get("brokerName", ""), settings.get("brokerClusterName", "")
@@ -170,9 +170,9 @@ async def _ask(address: str, namesrv: str | None) -> tuple[dict[str, str], Seque
     from rocketlake.cli.migration.left_behind import left_behind
     from rocketlake.cli.migration.peer import Peer
     from rocketlake.cli.migration.slave_conf import check_master, free_id, slave_settings
-    from rocketlake.net.client import NetClient
+    from rocketlake.client.calls.reach import net_client
 
-    net = NetClient()
+    net = net_client()
     try:
         master = Peer(net, address)
         await master.look()

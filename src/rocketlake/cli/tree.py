@@ -6,6 +6,8 @@ Must not know   what the commands do.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -68,9 +70,20 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    tls_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-config",
+            envvar="ROCKETLAKE_TLS_CONFIG",
+            help="Encrypt connections to servers, by this file of certificates.",
+            show_default=False,
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the build."),
     ] = False,
 ) -> None:
-    pass
+    if tls_config is not None:
+        # Where every client looks, those in processes that a command starts, too.
+        os.environ["ROCKETLAKE_TLS_CONFIG"] = str(tls_config.absolute())

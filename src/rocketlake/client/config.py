@@ -15,12 +15,15 @@ from enum import Enum
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import setting
 from rocketlake.model.topic import TRACE_TOPIC
+from rocketlake.net.tls.settings import TlsChoice
 
 SECOND = 1000
 MINUTE = 60 * SECOND
 KIB = 1024
 MIB = 1024 * KIB
 DEFAULT_NAMESRV = "127.0.0.1:9876"
+TLS_VARIABLE = "ROCKETLAKE_TLS_CONFIG"
+"""The file of certificates of all clients of a process that are told nothing else."""
 
 
 class FirstOffset(Enum):
@@ -86,10 +89,26 @@ class ClientConfig(Ranged):
         low=1,
         why="longest wait for an answer about routes, heartbeats, members or offsets",
     )
+    use_tls: bool = setting(
+        False,
+        java="useTLS",
+        why="connections are encrypted; they are, too, if tlsConfigFile or the variable ROCKETLAKE_TLS_CONFIG is set",
+    )
+    tls_config_file: str = setting(
+        "",
+        why="file of certificates, as Apache's tls.config.file; empty: ROCKETLAKE_TLS_CONFIG, or with useTLS"
+        " /etc/rocketmq/tls.properties if it is there",
+    )
     trace: bool = setting(
         False, java="enableTrace", why="tell the trace topic about each send, transaction and listener call"
     )
     trace_topic: str = setting(TRACE_TOPIC, java="traceTopic", why="the topic of message traces")
+
+    @property
+    def tls(self) -> TlsChoice:
+        """Whether connections are encrypted, and the file of certificates."""
+        file = self.tls_config_file or os.environ.get(TLS_VARIABLE, "")
+        return TlsChoice(use_tls=self.use_tls or bool(file), file=file)
 
     @property
     def name_servers(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.calls import group as group_calls
 from rocketlake.client.calls.answer import is_of_slave
+from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute, NotRunning
@@ -33,7 +34,6 @@ from rocketlake.client.served import Served
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import DEFAULT_CONSUMER_GROUP, DEFAULT_PRODUCER_GROUP, INNER_PRODUCER_GROUP, reply_topic
-from rocketlake.net.client import NetClient
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 from rocketlake.protocol.command import Command
@@ -68,7 +68,7 @@ class ClientInstance(Service):
         self.reply_takers: list[Callable[[StoredMessage], bool]] = []
         """Each answer to a request is given to these, until one returns True."""
         served = Served(self._consumers, self._producers, self.reply_takers, self.clock, self.spawn)
-        self.net = NetClient(None, self.clock, served.handlers(), network=network)
+        self.net = net_client(self.config, self.clock, served.handlers(), network)
         self.adopt(self.net)
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from rocketlake.client.calls import offset as offset_calls
 from rocketlake.client.calls.answer import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, ask, is_of_slave, refusal
 from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, pull, query_messages
+from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.calls.send import Outgoing, Sender, not_safe
 from rocketlake.client.config import ClientConfig
@@ -42,6 +43,7 @@ __all__ = [
     "ask",
     "is_of_slave",
     "java_hash",
+    "net_client",
     "not_safe",
     "offset_calls",
     "pull",

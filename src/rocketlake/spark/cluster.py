@@ -26,34 +26,40 @@ _SWITCH_SECONDS = 0.0005
 
 
 class _Process:
-    """Shared by one process: a loop on a thread of its own, and a client for each list of name servers."""
+    """Shared by one process: a loop on a thread of its own, and a client for each cluster.
+
+    A cluster is a list of name servers and a file of certificates.
+    """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self._clients: dict[str, ClientInstance] = {}
+        self._clients: dict[tuple[str, str], ClientInstance] = {}
         self._lock = threading.Lock()
         # With Python's 5 ms the network would pause that long whenever the other thread makes rows of a chunk.
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         threading.Thread(target=self.loop.run_forever, name="rocketlake-spark", daemon=True).start()
 
-    def client(self, namesrv: str) -> ClientInstance:
+    def client(self, namesrv: str, tls_file: str) -> ClientInstance:
         """The client of this cluster, started."""
+        key = namesrv, tls_file
         with self._lock:
-            if namesrv not in self._clients:
-                started = asyncio.run_coroutine_threadsafe(self._start(namesrv), self.loop)
-                self._clients[namesrv] = started.result()
-            return self._clients[namesrv]
+            if key not in self._clients:
+                started = asyncio.run_coroutine_threadsafe(self._start(namesrv, tls_file), self.loop)
+                self._clients[key] = started.result()
+            return self._clients[key]
 
     def end(self, namesrv: str) -> None:
-        """Stop the client of this cluster, if there is one."""
+        """Stop the clients of this cluster, if there are any."""
         with self._lock:
-            if (client := self._clients.pop(namesrv, None)) is not None:
+            for key in [key for key in self._clients if key[0] == namesrv]:
+                client = self._clients.pop(key)
                 asyncio.run_coroutine_threadsafe(client.stop(), self.loop).result(_END_SECONDS)
 
     @staticmethod
-    async def _start(namesrv: str) -> ClientInstance:
-        client = ClientInstance(ClientConfig(namesrv=namesrv, call_timeout_ms=_ROUTE_TIMEOUT_MS))
+    async def _start(namesrv: str, tls_file: str) -> ClientInstance:
+        settings = ClientConfig(namesrv=namesrv, call_timeout_ms=_ROUTE_TIMEOUT_MS, tls_config_file=tls_file)
+        client = ClientInstance(settings)
         await client.start()
         return client
 
@@ -62,13 +68,16 @@ _process: _Process | None = None
 _process_lock = threading.Lock()
 
 
-def cluster_client(namesrv: str) -> tuple[ClientInstance, asyncio.AbstractEventLoop]:
-    """The client of this cluster over the links this process already has, and the loop it lives on."""
+def cluster_client(namesrv: str, tls_file: str = "") -> tuple[ClientInstance, asyncio.AbstractEventLoop]:
+    """The client of this cluster over the links this process already has, and the loop it lives on.
+
+    `tls_file`: of certificates; empty: that of the variable ROCKETLAKE_TLS_CONFIG, or the connections are plain.
+    """
     global _process
     with _process_lock:
         if _process is None or _process.pid != os.getpid():
             _process = _Process()
-        return _process.client(namesrv), _process.loop
+        return _process.client(namesrv, tls_file), _process.loop
 
 
 def end_client(namesrv: str) -> None:

@@ -18,8 +18,8 @@ __all__ = ["Given", "OptionNames", "local_path", "options_of_new_table", "scheme
 _SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _NEW_TABLE_PREFIX = "option."
 _CLIENT_HINT = (
-    "client.* settings cannot be passed through; access keys and TLS are not built yet, and a secret must never "
-    "stand in an option: Spark shows options in plans and logs"
+    "client.* settings cannot be passed through: set 'tlsConfigFile' to encrypt; access keys are not built yet, and a "
+    "secret must never stand in an option: Spark shows options in plans and logs"
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _DURATIONS = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}

@@ -14,7 +14,7 @@ from rocketlake.base.service import Service
 from rocketlake.broker.broker import Broker
 from rocketlake.cli.migration.peer import Peer
 from rocketlake.cli.table import amount
-from rocketlake.net.client import NetClient
+from rocketlake.client.calls.reach import net_client
 
 __all__ = ["Following", "lag_text"]
 
@@ -32,7 +32,7 @@ class Following(Service):
         super().__init__("following", clock or SystemClock())
         self.broker = broker
         self.address = ""
-        self._net = NetClient()
+        self._net = net_client()
         self._master = Peer(self._net, master)
         self._say = say
         self._said = "", 0.0

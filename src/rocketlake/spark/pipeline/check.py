@@ -19,6 +19,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.client.wire import ClientConfig
 from rocketlake.spark.pipeline.engine import Flow, build
 from rocketlake.spark.pipeline.environment import Environment
 from rocketlake.spark.pipeline.formats import DATA_SOURCES
@@ -33,8 +34,8 @@ _FILTERED_ROWS = 1000
 """Messages read for a sample when the broker filters: few of them may match."""
 _CELL_CHARS = 60
 _BATCH_OPTIONS = (
-    "namesrvAddr", "nameServer", "tags", "filter.sql92", "columns", "includeProperties", "includeSystemTopics",
-    "pullBatchSize", "pullTimeoutMs", "failOnDataLoss",
+    "namesrvAddr", "nameServer", "tlsConfigFile", "tags", "filter.sql92", "columns", "includeProperties",
+    "includeSystemTopics", "pullBatchSize", "pullTimeoutMs", "failOnDataLoss",
 )  # fmt: skip
 """Options of a stream that mean the same for the sample."""
 
@@ -63,11 +64,11 @@ def check_cluster(pipeline: Pipeline, environment: Environment) -> tuple[list[Fi
     samples: list[TopicSample] = []
     if pipeline.source.format == "rocketmq":
         options = pipeline.source.options.filled(environment)
-        namesrv = _namesrv(options, pipeline.source.where)
+        reached = _reach(options, pipeline.source.where)
         try:
-            topics = _topics(options, namesrv)
+            topics = _topics(options, reached)
             is_filtered = bool(pipeline.source.options.text("tags", "filter.sql92"))
-            samples = sample_topics(namesrv, topics, _FILTERED_ROWS if is_filtered else SAMPLE_ROWS)
+            samples = sample_topics(reached, topics, _FILTERED_ROWS if is_filtered else SAMPLE_ROWS)
         except RocketLakeError as error:
             return [Finding(environment.hide(f"the cluster was not asked: {error}"), good=False)], []
         findings += [_source_finding(sample) for sample in samples]
@@ -80,15 +81,15 @@ def check_cluster(pipeline: Pipeline, environment: Environment) -> tuple[list[Fi
     return findings, [sample for sample in samples if sample.queues is not None]
 
 
-def _namesrv(options: dict[str, str], where: str) -> str:
+def _reach(options: dict[str, str], where: str) -> ClientConfig:
     by_lower = {name.lower(): value for name, value in options.items()}
     address = by_lower.get("namesrvaddr") or by_lower.get("nameserver")
     if not address:
         raise UsageError("the name server is not given", where=where, hint="add namesrvAddr: 127.0.0.1:9876")
-    return address
+    return ClientConfig(namesrv=address, tls_config_file=by_lower.get("tlsconfigfile", ""))
 
 
-def _topics(options: dict[str, str], namesrv: str) -> list[str]:
+def _topics(options: dict[str, str], config: ClientConfig) -> list[str]:
     by_lower = {name.lower(): value for name, value in options.items()}
     if by_lower.get("subscribe"):
         return [part.strip() for part in by_lower["subscribe"].split(",") if part.strip()]
@@ -100,7 +101,7 @@ def _topics(options: dict[str, str], namesrv: str) -> list[str]:
                 "option 'assign' is not JSON", hint='write it like {"topic": {"broker-a": [0, 1]}}'
             ) from error
     if by_lower.get("subscribepattern"):
-        return topics_like(namesrv, by_lower["subscribepattern"])
+        return topics_like(config, by_lower["subscribepattern"])
     raise UsageError("the source names no topic", hint="add `subscribe: TOPIC`")
 
 
@@ -114,7 +115,7 @@ def _sink_finding(name: str, sink: Sink, environment: Environment) -> Finding:
     options = sink.options.filled(environment)
     topic = sink.options.text("topic")
     try:
-        (sample,) = sample_topics(_namesrv(options, sink.where), [environment.fill(topic, sink.where)], 1)
+        (sample,) = sample_topics(_reach(options, sink.where), [environment.fill(topic, sink.where)], 1)
     except RocketLakeError as error:
         return Finding(environment.hide(f"sink {name}: the cluster was not asked: {error}"), good=False)
     if sample.queues is None:

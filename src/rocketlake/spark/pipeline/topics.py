@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.wire import ClientConfig, NameServers, offset_calls, subscribe_view
+from rocketlake.client.wire import ClientConfig, NameServers, net_client, offset_calls, subscribe_view
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.client import NetClient
 
@@ -35,22 +35,22 @@ class TopicSample:
         return sum(end - low for low, _, end in (self.queues or {}).values())
 
 
-def sample_topics(namesrv: str, topics: Sequence[str], rows: int) -> list[TopicSample]:
+def sample_topics(config: ClientConfig, topics: Sequence[str], rows: int) -> list[TopicSample]:
     """Each topic with offsets of its newest messages, `rows` shared by its queues.
 
     Raises LinkError without an answer.
     """
-    return asyncio.run(_sample(namesrv, topics, rows))
+    return asyncio.run(_sample(config, topics, rows))
 
 
-def topics_like(namesrv: str, pattern: str) -> list[str]:
+def topics_like(config: ClientConfig, pattern: str) -> list[str]:
     """Topics whose whole name matches."""
     try:
         re.compile(pattern)
     except re.error as error:
         hint = "a regular expression: orders-.*"
         raise UsageError(f"option 'subscribePattern' is '{pattern}': {error}", hint=hint) from None
-    return asyncio.run(_list(namesrv, pattern))
+    return asyncio.run(_list(config, pattern))
 
 
 def offsets_option(samples: list[TopicSample], place: int) -> str:
@@ -62,19 +62,19 @@ def offsets_option(samples: list[TopicSample], place: int) -> str:
     return json.dumps(nested)
 
 
-async def _list(namesrv: str, pattern: str) -> list[str]:
-    net = NetClient()
+async def _list(config: ClientConfig, pattern: str) -> list[str]:
+    net = net_client(config)
     try:
-        servers = NameServers(net, ClientConfig(namesrv=namesrv).name_servers, _TIMEOUT_MS)
+        servers = NameServers(net, config.name_servers, _TIMEOUT_MS)
         return [name for name in await servers.topics() if re.fullmatch(pattern, name)]
     finally:
         await net.close()
 
 
-async def _sample(namesrv: str, topics: Sequence[str], rows: int) -> list[TopicSample]:
-    net = NetClient()
+async def _sample(config: ClientConfig, topics: Sequence[str], rows: int) -> list[TopicSample]:
+    net = net_client(config)
     try:
-        servers = NameServers(net, ClientConfig(namesrv=namesrv).name_servers, _TIMEOUT_MS)
+        servers = NameServers(net, config.name_servers, _TIMEOUT_MS)
         return [await _topic(net, servers, topic, rows) for topic in topics]
     finally:
         await net.close()

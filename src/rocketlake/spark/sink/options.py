@@ -20,6 +20,7 @@ __all__ = ["DESCRIPTIONS", "DLQ_SUFFIX", "NAMES", "SinkOptions", "parse_options"
 
 DESCRIPTIONS: dict[str, str] = {
     "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
+    "tlsConfigFile": "file of certificates, on each worker at this path; connections are encrypted then",
     "topic": "topic of all rows; without it each row names one in column `topic`",
     "deliveryGuarantee": "`at_least_once` (default) or `effectively_once`: the broker drops what a repeated task sends",
     "producerId": "batch writes: a name that a repeated write has again, so that it can be told; needs `batchId`",
@@ -81,6 +82,7 @@ class SinkOptions:
     progress_path: str
     store: Settings = ()
     """Options of the object store on which `dlq_path` lies."""
+    tls_file: str = ""
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -117,6 +119,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         delivery_timeout_ms=given.number("deliveryTimeoutMs", 120_000, low=100, high=86_400_000),
         retry_interval_ms=given.number("retryIntervalMs", 100, low=1, high=5000),
         progress_path=given.path("progressPath"),
+        tls_file=given.path("tlsConfigFile"),
     )
 
 

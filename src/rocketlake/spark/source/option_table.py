@@ -15,6 +15,7 @@ __all__ = ["DESCRIPTIONS", "NAMES"]
 
 DESCRIPTIONS: dict[str, str] = {
     "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
+    "tlsConfigFile": "file of certificates, on each worker at this path; connections are encrypted then",
     "subscribe": "topics, comma separated; exactly one of `subscribe`, `subscribePattern`, `assign` is required",
     "subscribePattern": "regular expression for whole topic names, looked at again while the stream runs",
     "assign": 'single queues, `{"topic": {"broker": [0, 1]}}`; queues made later do not join',

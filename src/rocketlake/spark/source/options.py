@@ -55,6 +55,7 @@ class SourceOptions:
     broker_wait_ms: int
     store: Settings = ()
     """Options of the object store on which folders lie."""
+    tls_file: str = ""
 
     @property
     def start_group(self) -> str:
@@ -100,6 +101,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 500, low=1, high=60_000),
         broker_wait_ms=given.duration_ms("brokerWait", "2m"),
         store=store_settings(given.values),
+        tls_file=given.path("tlsConfigFile"),
     )
     _check_together(parsed, given, streaming=streaming)
     return parsed

@@ -1,0 +1,118 @@
+"""A cluster that takes encrypted connections only: clients, commands, replicas and the controller reach it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake import ClientConfig, Message, Producer, PushConsumer
+from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.cli.tree import app
+from rocketlake.model.message import StoredMessage
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
+from rocketlake.net.client import NetClient
+from rocketlake.net.tls.certificates import Certificates
+from rocketlake.net.tls.network import SecureNetwork
+from rocketlake.net.tls.settings import TlsChoice, TlsMode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.testing.cluster import EmbeddedCluster
+from tests.replica_group import NAMESRV, ReplicaGroup
+from tests.tls_files import Authority
+
+OK = ResponseCode.SUCCESS
+CLIENT = "10.0.0.77"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    hosts = [NAMESRV, *(f"10.0.0.{11 + number}" for number in range(3))]
+    return Authority(tmp_path_factory.mktemp("authority"), *hosts)
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    settings = {"tlsMode": "enforcing", "tlsConfigFile": authority.file()}
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster"), settings=settings) as cluster:
+        yield cluster
+
+
+async def test_a_producer_and_a_consumer(cluster: EmbeddedCluster, authority: Authority) -> None:
+    settings = ClientConfig(namesrv=cluster.namesrv, tls_config_file=authority.file())
+    bodies = {b"%d" % number for number in range(500)}
+    got: set[bytes] = set()
+    done = asyncio.Event()
+
+    def take(messages: list[StoredMessage]) -> None:
+        got.update(message.body for message in messages)
+        if got == bodies:
+            done.set()
+
+    consumer = PushConsumer("secret", client_config=settings, listener=take, from_where="first")
+    consumer.subscribe("Secret")
+    async with Producer("ours", client_config=settings) as producer:
+        await asyncio.gather(*(producer.send(Message("Secret", body)) for body in bodies))
+        async with consumer:
+            await asyncio.wait_for(done.wait(), 30)
+    assert got == bodies
+
+
+async def test_a_plain_client_hears_that_the_connection_was_closed(cluster: EmbeddedCluster) -> None:
+    async with Producer("plain", client_config=ClientConfig(namesrv=cluster.namesrv)) as producer:
+        with pytest.raises(LinkError, match="closed"):
+            await producer.send(Message("Secret", b"x"))
+
+
+def test_certificates_that_cannot_be_used_are_named_when_the_client_is_made(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.properties")
+    with pytest.raises(UsageError, match=missing):
+        Producer("ours", client_config=ClientConfig(tls_config_file=missing))
+
+
+def test_the_command_line_by_option_and_by_variable(
+    cluster: EmbeddedCluster, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROCKETLAKE_TLS_CONFIG", "")
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
+    plain = CliRunner().invoke(app, ["topic", "list"])
+    assert isinstance(plain.exception, LinkError)
+    words = ["--tls-config", authority.file(), "topic", "create", "Typed"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    monkeypatch.setenv("ROCKETLAKE_TLS_CONFIG", authority.file())
+    assert CliRunner().invoke(app, ["send", "Typed", "hello"]).exit_code == 0
+    assert "hello" in CliRunner().invoke(app, ["tail", "Typed", "--from-beginning", "--count", "1"]).stdout
+
+
+class EncryptedGroup(ReplicaGroup):
+    """Brokers and controller that take encrypted connections only."""
+
+    def __init__(self, file: str) -> None:
+        self.choice = TlsChoice(TlsMode.enforcing, file=file)
+        super().__init__(tls_mode=TlsMode.enforcing, tls_config_file=file)
+        network = SecureNetwork(self.net.host(CLIENT), Certificates(self.choice, self.clock))
+        self.client = NetClient(clock=self.clock, network=network)
+
+    def new_namesrv(self) -> NameServer:
+        config = NameServerConfig(listen_host=NAMESRV, kv_config_path=Path("/n/kv.json"), enable_controller=True)
+        config = replace(config, tls_mode=self.choice.mode, tls_config_file=self.choice.file)
+        return NameServer(config, clock=self.clock, files=self.namesrv_files, network=self.net.host(NAMESRV))
+
+
+async def test_replicas_copy_and_a_controller_replaces_their_master(authority: Authority) -> None:
+    group = EncryptedGroup(authority.file())
+    await group.start()
+    try:
+        assert [await group.send(b"%d" % number) for number in range(3)] == [OK] * 3
+        old = group.master
+        group.crash(old)
+        assert await group.send_until_taken(b"next") < 2000
+        rest = [host for host in group.hosts if host != old]
+        await group.clock.run_for(1000)
+        assert [group.bodies(host) for host in rest] == [[b"0", b"1", b"2", b"next"]] * 2
+    finally:
+        await group.stop()
