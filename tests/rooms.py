@@ -47,7 +47,7 @@ ROOMS = {
     "namesrv": "unit/namesrv scenarios/test_route_table.py golden/test_namesrv_frames.py"
     " integration/test_broker_registration.py integration/test_namesrv_*.py",
     "net": "unit/net integration/test_net_*.py integration/test_gate.py integration/test_strangers.py"
-    " integration/test_cost_of_requests.py integration/test_tls*.py",
+    " integration/test_cost_of_requests.py integration/test_tls*.py integration/test_how_to_tls.py",
     "protocol": "unit/protocol property/test_protocol_properties.py golden/test_frames.py golden/test_namesrv_frames.py"
     " parity/test_command.py parity/test_frame.py parity/test_header_binary.py parity/test_plain_requests.py",
     "replication": "unit/replication property/test_epoch_history.py property/test_sync_state_set.py"

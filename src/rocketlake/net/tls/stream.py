@@ -23,6 +23,8 @@ __all__ = ["StreamOwner", "TlsStream", "name_in"]
 
 _RECORD_BYTES: Final = 16 * 1024
 """The plain text of one record of TLS at most."""
+_PIECE_BYTES: Final = 4 * _RECORD_BYTES
+"""So much is given on at once: memory of this size is used again, larger buffers would come fresh from the kernel."""
 
 
 class StreamOwner(Protocol):
@@ -146,13 +148,39 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """See asyncio.WriteTransport. Nothing is written before the handshake is over: nobody has asked anything."""
-        if self.is_open and not self._is_ending and data:
-            self._tls.write(data)
-            self._flush()
+        self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Small buffers share records: each record costs more than their copy."""
-        self.write(b"".join(list_of_data))
+        """Small buffers share records: each record costs more than their copy. Large ones are not copied before."""
+        if not self.is_open or self._is_ending:
+            return
+        small: list[bytes | bytearray | memoryview] = []
+        size = 0
+        for data in list_of_data:
+            size += len(data)
+            if len(data) < _RECORD_BYTES:
+                small.append(data)
+                if size < _RECORD_BYTES:
+                    continue
+            if small:
+                self._encrypt(b"".join(small))
+            if len(data) >= _RECORD_BYTES:
+                self._encrypt(data)
+            small, size = [], 0
+        if small:
+            self._encrypt(b"".join(small))
+        self._flush()
+
+    def _encrypt(self, data: bytes | bytearray | memoryview) -> None:
+        if len(data) <= _PIECE_BYTES:
+            self._tls.write(data)
+        else:
+            view = memoryview(data)
+            for start in range(0, len(data), _PIECE_BYTES):
+                self._tls.write(view[start : start + _PIECE_BYTES])
+                self._flush()
+        if self._outgoing.pending >= _PIECE_BYTES:
+            self._flush()
 
     def _flush(self) -> None:
         if self._outgoing.pending and self._raw is not None:
