@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake import ClientConfig, Message, Producer, PushConsumer
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import LinkError, UsageError
 from rocketlake.cli.tree import app
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
@@ -21,8 +23,10 @@ from rocketlake.net.tls.certificates import Certificates
 from rocketlake.net.tls.network import SecureNetwork
 from rocketlake.net.tls.settings import TlsChoice, TlsMode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.replica_group import NAMESRV, ReplicaGroup
+from tests.replica_pair import MASTER, SLAVE, ReplicaPair
 from tests.tls_files import Authority
 
 OK = ResponseCode.SUCCESS
@@ -31,7 +35,7 @@ CLIENT = "10.0.0.77"
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    hosts = [NAMESRV, *(f"10.0.0.{11 + number}" for number in range(3))]
+    hosts = [NAMESRV, MASTER, SLAVE, *(f"10.0.0.{11 + number}" for number in range(3))]
     return Authority(tmp_path_factory.mktemp("authority"), *hosts)
 
 
@@ -116,3 +120,60 @@ async def test_replicas_copy_and_a_controller_replaces_their_master(authority: A
         assert [group.bodies(host) for host in rest] == [[b"0", b"1", b"2", b"next"]] * 2
     finally:
         await group.stop()
+
+
+class EncryptedPair(ReplicaPair):
+    """A master and a slave without a controller; their name server takes plain connections, too."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(tls_mode=TlsMode.enforcing, tls_config_file=file)
+        config = NameServerConfig(listen_host=NAMESRV, kv_config_path=Path("/n/kv.json"), tls_config_file=file)
+        self.namesrv = NameServer(config, clock=self.clock, files=MemoryFiles(), network=self.net.host(NAMESRV))
+
+    def copied(self) -> int:
+        """Messages of T that the slave has; the master has them all."""
+        return self.slave.store.next_offset("T", 0)
+
+    def put(self, count: int) -> None:
+        self.master.topics.put(TopicConfig("T"))
+        for _ in range(count):
+            assert self.master.store.put(PutMessage("T", 0, b"x" * 1000)).status.is_stored
+
+
+async def test_a_slave_copies_over_an_encrypted_stream_and_a_plain_one_is_told_why_not(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = EncryptedPair(authority.file())
+    await pair.start()
+    try:
+        pair.put(200)
+        await pair.clock.run_for(2000)
+        assert pair.copied() == 200
+        await pair.slave.stop()
+        pair.slave = pair.new_broker(SLAVE, 1, tls_mode=TlsMode.permissive, tls_config_file="")
+        await pair.slave.start()
+        await pair.clock.run_for(15_000)
+        assert pair.copied() == 0
+        assert not pair.slave.health.is_green
+        assert any(SLAVE in each and "tlsMode=enforcing" in each for each in caplog.messages)
+    finally:
+        await pair.stop()
+
+
+async def test_a_broker_looks_at_its_certificates_and_is_red_while_they_are_bad(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, NAMESRV, MASTER, SLAVE)
+    pair = EncryptedPair(authority.file())
+    await pair.start()
+    try:
+        good = authority.certificate.read_text()
+        authority.certificate.write_text("")
+        await pair.clock.run_for(6000)
+        assert str(authority.certificate) in pair.master.health.troubles["net/certificates"].reason
+        pair.put(10)
+        await pair.clock.run_for(2000)
+        assert pair.copied() == 10
+        authority.certificate.write_text(good)
+        await pair.clock.run_for(6000)
+        assert pair.master.health.is_green and pair.namesrv.health.is_green
+    finally:
+        await pair.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import ApacheCluster, apache_cluster, free_ports, run_driver, wait_for_port
+from interop.apache import ApacheCluster, apache_cluster, compiled_drivers, free_ports, run_driver, wait_for_port
 from rocketlake import ClientConfig, Message, Producer, PushConsumer
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
@@ -68,6 +69,14 @@ def test_javas_client_checks_our_certificate(enforcing: str, authority: Authorit
 def test_javas_plain_client_is_sent_away(enforcing: str, authority: Authority) -> None:
     with pytest.raises(RuntimeError, match="Produce failed"):
         run_driver("Produce", enforcing, "Plain", "sync", 1, 10, "A", peer=PEER)
+
+
+def test_mqadmin_asks_our_servers(enforcing: str, tmp_path: Path) -> None:
+    command = ["java", "-Xmx128m", "-Dtls.enable=true", f"-Duser.home={tmp_path}", "-cp", compiled_drivers(PEER)]
+    command += ["org.apache.rocketmq.tools.command.MQAdminStartup", "clusterList", "-n", enforcing]
+    environment = {**os.environ, "ROCKETMQ_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=environment, cwd=tmp_path)
+    assert "broker-a" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.pure_import import has_kernel
-from tests.tidy.tree import parsed
+from tests.tidy.tree import named, parsed, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -75,3 +75,27 @@ def test_every_document_is_linked_from_the_index() -> None:
     linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", index.read_text())}
     pages = {page.resolve() for page in (ROOT / "docs").rglob("*.md")} - {index.resolve()}
     assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == [], "add a line to docs/README.md"
+
+
+def test_each_server_and_client_is_given_its_network() -> None:
+    """One that makes a network of its own would not encrypt; a constructor without the argument raises by itself."""
+    without = [
+        f"{named(path)}:{node.lineno}"
+        for path in sources(".py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("NetClient", "Server")
+        and "network" not in [keyword.arg for keyword in node.keywords]
+    ]
+    assert without == []
+
+
+def test_networks_are_made_where_settings_say_how() -> None:
+    makers = {
+        named(path)
+        for path in sources(".py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "TcpNetwork"
+    }
+    plain = {"net/client.py", "net/server.py"}  # for tests: with nothing said, connections are plain
+    assert makers - plain == {"broker/broker.py", "client/calls/reach.py", "namesrv/server.py"}

@@ -13,7 +13,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -90,16 +90,16 @@ def up(
         make_folder(folder, "--dir")
 
         def ready() -> None:
-            at = "" if standalone.namesrv_address == "127.0.0.1:9876" else f" -n {standalone.namesrv_address}"
+            at, tls = _at(standalone.namesrv_address), _encrypting(given)
             typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
             typer.echo(f"  build         {build_line()}")
             typer.echo(f"  name server   {standalone.namesrv_address}")
             typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
             typer.echo(f"  files         {folder.resolve()}")
             typer.echo("\nTry, in another terminal:")
-            typer.echo(f"  rocketlake tail orders{at}")
-            typer.echo(f'  rocketlake send orders "hello"{at}')
-            typer.echo(f"  rocketlake topic list{at}")
+            typer.echo(f"  rocketlake{tls} tail orders{at}")
+            typer.echo(f'  rocketlake{tls} send orders "hello"{at}')
+            typer.echo(f"  rocketlake{tls} topic list{at}")
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
@@ -125,7 +125,7 @@ def _up_with_replicas(
 
         def ready() -> None:
             namesrv = supervisor.name_server
-            at = "" if namesrv.address == "127.0.0.1:9876" else f" -n {namesrv.address}"
+            at, tls = _at(namesrv.address), _encrypting(given)
             typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
             typer.echo(f"  build         {build_line()}")
             typer.echo(f"  name server   {namesrv.address}  (with the controller; process {namesrv.pid})")
@@ -133,13 +133,24 @@ def _up_with_replicas(
                 typer.echo(f"  {broker.name}      {broker.address}  (group {supervisor.group}; process {broker.pid})")
             typer.echo(f"  files, logs   {folder.resolve()}")
             typer.echo("\nTry, in another terminal:")
-            typer.echo(f"  rocketlake tail orders{at}")
-            typer.echo(f'  rocketlake send orders "hello"{at}')
-            typer.echo(f"  rocketlake replicas show {supervisor.group}{at}")
+            typer.echo(f"  rocketlake{tls} tail orders{at}")
+            typer.echo(f'  rocketlake{tls} send orders "hello"{at}')
+            typer.echo(f"  rocketlake{tls} replicas show {supervisor.group}{at}")
             typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (if it is the master, another one becomes it)")
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         run(serve_until_told(supervisor, ready, logs, lambda _: "--broker-port", "host"))
+
+
+def _at(namesrv: str) -> str:
+    """The option of a command that asks these servers."""
+    return "" if namesrv == "127.0.0.1:9876" else f" -n {namesrv}"
+
+
+def _encrypting(settings: Mapping[str, str]) -> str:
+    """The option of a command that encrypts, where the servers take nothing else."""
+    file = settings.get("tlsConfigFile", "")
+    return f" --tls-config {file}" if file and settings.get("tlsMode") == "enforcing" else ""
 
 
 def _say(text: str) -> None:

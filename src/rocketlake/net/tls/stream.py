@@ -167,7 +167,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
             if len(data) >= _RECORD_BYTES:
                 self._encrypt(data)
             small, size = [], 0
-        if small:
+        if size:
             self._encrypt(b"".join(small))
         self._flush()
 
@@ -195,12 +195,14 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         return self._below.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """See asyncio.ReadTransport."""
-        self._below.pause_reading()
+        """See asyncio.ReadTransport. Nothing is read any more once this is closing."""
+        if not self.is_closing():
+            self._below.pause_reading()
 
     def resume_reading(self) -> None:
         """See asyncio.ReadTransport."""
-        self._below.resume_reading()
+        if not self.is_closing():
+            self._below.resume_reading()
 
     def is_closing(self) -> bool:
         """True once closed or lost."""
