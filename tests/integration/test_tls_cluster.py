@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
+from rocketlake.net.memory_net import MemoryTransport
 from rocketlake.net.tls.certificates import Certificates
 from rocketlake.net.tls.network import SecureNetwork
 from rocketlake.net.tls.settings import TlsChoice, TlsMode
@@ -125,8 +127,8 @@ async def test_replicas_copy_and_a_controller_replaces_their_master(authority: A
 class EncryptedPair(ReplicaPair):
     """A master and a slave without a controller; their name server takes plain connections, too."""
 
-    def __init__(self, file: str) -> None:
-        super().__init__(tls_mode=TlsMode.enforcing, tls_config_file=file)
+    def __init__(self, file: str, **settings: Any) -> None:
+        super().__init__(tls_mode=TlsMode.enforcing, tls_config_file=file, **settings)
         config = NameServerConfig(listen_host=NAMESRV, kv_config_path=Path("/n/kv.json"), tls_config_file=file)
         self.namesrv = NameServer(config, clock=self.clock, files=MemoryFiles(), network=self.net.host(NAMESRV))
 
@@ -150,7 +152,7 @@ async def test_a_slave_copies_over_an_encrypted_stream_and_a_plain_one_is_told_w
         await pair.clock.run_for(2000)
         assert pair.copied() == 200
         await pair.slave.stop()
-        pair.slave = pair.new_broker(SLAVE, 1, tls_mode=TlsMode.permissive, tls_config_file="")
+        pair.slave = pair.new_broker(SLAVE, 1, ha_use_tls=False)
         await pair.slave.start()
         await pair.clock.run_for(15_000)
         assert pair.copied() == 0
@@ -158,6 +160,29 @@ async def test_a_slave_copies_over_an_encrypted_stream_and_a_plain_one_is_told_w
         assert any(SLAVE in each and "tlsMode=enforcing" in each for each in caplog.messages)
     finally:
         await pair.stop()
+
+
+async def test_the_stream_alone_may_be_plain(authority: Authority) -> None:
+    pair = EncryptedPair(authority.file(), ha_use_tls=False)
+    seen: list[bytes] = []
+    receive = MemoryTransport.receive
+
+    def look(transport: MemoryTransport, data: bytes) -> None:
+        seen.append(data)
+        receive(transport, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryTransport, "receive", look)
+        await pair.start()
+        try:
+            pair.put(20)
+            await pair.clock.run_for(2000)
+            assert pair.copied() == 20
+        finally:
+            await pair.stop()
+    # The records are seen on the way, and nothing of what brokers and name servers say to each other.
+    plain = [data for data in seen if b"x" * 1000 in data]
+    assert plain and not [data for data in seen if b"brokerName" in data]
 
 
 async def test_a_broker_looks_at_its_certificates_and_is_red_while_they_are_bad(tmp_path: Path) -> None:

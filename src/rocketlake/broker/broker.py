@@ -73,10 +73,13 @@ class Broker(Service):
         super().__init__(f"broker {config.broker_name}", clock)
         self.health = Health(self._clock)
         self._certificates = Certificates(config.tls, self._clock)
+        plain: Network = network or TcpNetwork()
+        secure = SecureNetwork(plain, self._certificates)
         self._seams = Seams(
             files=files or PosixFiles(),
             clock=self._clock,
-            network=SecureNetwork(network or TcpNetwork(), self._certificates),
+            network=secure,
+            ha_network=secure if config.ha_use_tls else plain,
             workers=workers,
             limits=limits or NetLimits(),
         )

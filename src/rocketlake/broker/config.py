@@ -195,6 +195,11 @@ class BrokerConfig:
         java="useTLS",
         why="connections to name servers, controllers, masters are encrypted; they are with tlsMode=enforcing",
     )
+    ha_use_tls: bool = setting(
+        True,
+        java="haUseTLS",
+        why="false: the stream of the log is plain, whatever else is encrypted; in a group with a broker of Apache's",
+    )
     tls_config_file: str = setting(
         "",
         why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"

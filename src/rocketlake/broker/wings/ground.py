@@ -48,6 +48,8 @@ class Seams:
     files: Files
     clock: Clock
     network: Network
+    ha_network: Network
+    """Of the stream of the log."""
     workers: Callable[[str], Worker]
     limits: NetLimits
 

@@ -55,7 +55,7 @@ class Replicas(Wing):
         """
         super().__init__("replicas", ground.clock)
         config, store, clock = ground.config.now, ground.store, ground.clock
-        network = ground.seams.network
+        network = ground.seams.ha_network
         settings = stream_settings(config, store.config.body_bytes_max)
         if group is not None:
             settings = replace(

@@ -78,7 +78,10 @@ async def connect_encrypted(
 ) -> asyncio.Protocol:
     """Open one connection, and encrypt it; the link is connected then. Raises what `below` does, HandshakeFailed."""
     call = _Call(f"{host}:{port}")
-    stream = await below.connect(lambda: TlsStream(make_link(), call, context, server_name), host, port)
+    try:
+        stream = await below.connect(lambda: TlsStream(make_link(), call, context, server_name), host, port)
+    except ValueError as error:  # no name that a certificate could hold
+        raise HandshakeFailed(f"{host}:{port}", str(error)) from None
     assert isinstance(stream, TlsStream)
     try:
         await call.ended
