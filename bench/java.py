@@ -7,6 +7,7 @@ binary header codec.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.program import Program
@@ -21,8 +22,9 @@ CHECKED = re.compile(r"transaction checkCount: (\d+)")
 class JavaProgram(Program):
     """A Java program of the bench peers, heap as given, speaking the binary header; `namesrv` if it has no option."""
 
-    def __init__(self, main: str, *arguments: object, namesrv: str = "") -> None:
-        command = ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-Drocketmq.serialize.type=ROCKETMQ"]
+    def __init__(self, main: str, *arguments: object, namesrv: str = "", java: Sequence[str] = ()) -> None:
+        """`java`: more options of the Java machine."""
+        command = ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-Drocketmq.serialize.type=ROCKETMQ", *java]
         if namesrv:
             command.append(f"-Drocketmq.namesrv.addr={namesrv}")
         super().__init__(main, [*command, "-cp", compiled_drivers(PEER), main, *map(str, arguments)])
@@ -54,10 +56,19 @@ class Reporting(JavaProgram):
 class BenchmarkProducer(Reporting):
     """`org.apache.rocketmq.example.benchmark.Producer`: `threads` threads, each with one send outstanding."""
 
-    def __init__(self, namesrv: str, *, threads: int, body_bytes: int, topic: str = "BenchmarkTest") -> None:
+    def __init__(
+        self,
+        namesrv: str,
+        *,
+        threads: int,
+        body_bytes: int,
+        topic: str = "BenchmarkTest",
+        java: Sequence[str] = (),
+    ) -> None:
         super().__init__(
             "org.apache.rocketmq.example.benchmark.Producer",
             *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes),
+            java=java,
         )
 
 
@@ -101,5 +112,7 @@ class BatchSend(JavaProgram):
 class Drain(JavaProgram):
     """A push consumer that counts what it receives, from the first offset on."""
 
-    def __init__(self, namesrv: str, *, group: str = "bench_drain", topic: str = "BenchmarkTest") -> None:
-        super().__init__("Drain", namesrv, topic, group)
+    def __init__(
+        self, namesrv: str, *, group: str = "bench_drain", topic: str = "BenchmarkTest", java: Sequence[str] = ()
+    ) -> None:
+        super().__init__("Drain", namesrv, topic, group, java=java)

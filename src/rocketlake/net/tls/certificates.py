@@ -53,6 +53,8 @@ class Certificates(Service):
     async def start(self) -> None:
         """Look at the files from now on."""
         await super().start()
+        if self.server is not None:
+            _log.info("encrypted connections are taken: tlsMode=%s, %s", self.choice.mode.name, self._files[0])
         if self._files:
             self.every("look", _LOOK_SECONDS, self.look)
 
@@ -60,13 +62,14 @@ class Certificates(Service):
         """Read the files again if one has changed. What is wrong with them is logged and makes the health red."""
         if self._seen == (stamps := self._stamps()):
             return
-        self._seen = stamps
+        self._seen, files = stamps, self._files
         try:
             self._read()
         except UsageError as error:
             self.health.set(_TROUBLE, f"the certificates of before stay in use: {error}")
         else:
-            self._seen = self._stamps()  # the file may name others now
+            if self._files != files:
+                self._seen = self._stamps()
             self.health.set(_TROUBLE, "")
             _log.info("certificates were read again")
 
