@@ -18,6 +18,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import cast
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.broker.broker import Broker
@@ -58,6 +59,9 @@ class Connection(asyncio.Transport):
         if self.is_awaited:
             self.is_awaited = False
             self._arrived()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.link = cast(asyncio.Protocol, protocol)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
