@@ -122,7 +122,7 @@ class Run:
         """The end of the master, or of its role; a moment later its slave is the master."""
         pair = self.pair
         if self.kind == "kill":
-            pair.master.ground.seams.network.crash()  # type: ignore[union-attr]
+            pair.hosts[MASTER].crash()
         elif self.kind == "vanish":
             for host in (NAMESRV, SLAVE, *[f"10.0.9.{number + 1}" for number in range(self._hosts)]):
                 pair.net.partition(MASTER, host)
