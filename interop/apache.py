@@ -96,10 +96,16 @@ def run_driver(
     timeout: float = 180,
     heap: str = "256m",
     properties: dict[str, str] | None = None,
+    user: tuple[str, str] | None = None,
 ) -> dict[str, int]:
-    """Run a driver to its end; its last line `name=number ...` as a dict. A failing driver raises with its output."""
+    """Run a driver to its end; its last line `name=number ...` as a dict. A failing driver raises with its output.
+
+    `user`: name and secret that drivers of plain producers and consumers sign with.
+    """
     command = ["java", f"-Xmx{heap}", f"-Drocketmq.serialize.type={serialize_type}"]
     command += [f"-D{key}={value}" for key, value in (properties or {}).items()]
+    if user is not None:
+        command += [f"-DaccessKey={user[0]}", f"-DsecretKey={user[1]}"]
     command += ["-cp", compiled_drivers(peer), main]
     try:
         done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)

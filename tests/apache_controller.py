@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from rocketlake.base.clock import Clock
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.network import Network
 from rocketlake.net.request import HELD, Asker, Held, Reply, Request
 from rocketlake.net.server import Server
@@ -53,7 +54,7 @@ class ApacheController:
             Ask.CONTROLLER_ELECT_MASTER: self._elect_asked,
             Ask.BROKER_HEARTBEAT: self._heartbeat,
         }
-        dispatcher = Dispatcher(Row(code, handler) for code, handler in handlers.items())
+        dispatcher = Dispatcher(Row(code, handler, ANYBODY) for code, handler in handlers.items())
         self.server = Server(dispatcher, host=host, port=9878, clock=clock, network=network)
 
     def forget_links(self) -> None:

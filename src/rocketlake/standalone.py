@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rocketlake.auth.server_accounts import AUTH_SETTINGS
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
@@ -64,14 +65,15 @@ class Standalone:
         self._root = Path(root).absolute()
         self._addresses = {"bindAddress": host, "listenPort": broker_port, "fastListenPort": 0}
         no_slaves = {} if settings and "brokerRole" in settings else {"haListenPort": "-1"}
-        self.settings = {**no_slaves, **(settings or {})}
+        accounts = {"accountsPath": str(self._root / "accounts.json")}
+        self.settings = {**no_slaves, **accounts, **(settings or {})}
         self.name_server = NameServer(
             load_namesrv_conf(
                 overrides={
                     "bindAddress": host,
                     "listenPort": namesrv_port,
                     "kvConfigPath": self._root / "namesrv" / "kvConfig.json",
-                    **{key: self.settings[key] for key in TLS_SETTINGS if key in self.settings},
+                    **{key: self.settings[key] for key in (*TLS_SETTINGS, *AUTH_SETTINGS) if key in self.settings},
                 }
             ),
             clock=self._clock,

@@ -18,6 +18,7 @@ from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.route_table import Registration, RouteTable
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
@@ -68,7 +69,7 @@ def test_recorded_route_requests_get_the_recorded_answers(codec: str) -> None:
         assert asked.opaque == recorded.opaque
         table = table_of(recorded, (asked.fields or {})["topic"])
         routes = Routes(table, KVConfig(Path("/kv"), MemoryFiles()), LiveConfig(NameServerConfig()))
-        dispatcher = Dispatcher([Row(RequestCode.GET_ROUTEINFO_BY_TOPIC, routes.route)])
+        dispatcher = Dispatcher([Row(RequestCode.GET_ROUTEINFO_BY_TOPIC, routes.route, ANYBODY)])
         warnings = RareWarnings(logging.getLogger("test"), clock=clock)
         link = Link(Endpoint(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005)))
         reply = dispatcher.dispatch(Request(asked, link, 0.0))

@@ -14,6 +14,7 @@ import pytest
 
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.server import Server
@@ -30,7 +31,7 @@ class Target:
 
     def __init__(self, limits: NetLimits | None = None) -> None:
         self.served = 0
-        rows = [Row(ECHO, lambda request: Reply(0, body=request.body)), Row(BIG, self._big)]
+        rows = [Row(ECHO, lambda request: Reply(0, body=request.body), ANYBODY), Row(BIG, self._big, ANYBODY)]
         self.server = Server(Dispatcher(rows), limits=limits)
         self.client = NetClient()
 

@@ -11,6 +11,7 @@ import pytest
 from rocketlake.base.errors import LinkError
 from rocketlake.net.client import InvokeTimeout, NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.network import CannotListen
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.server import Server
@@ -28,7 +29,7 @@ class Echo:
     def __init__(self, codec: Codec) -> None:
         self.held: list[Request] = []
         self.oneways = asyncio.Event()
-        self.server = Server(Dispatcher([Row(ECHO, self._echo), Row(HOLD, self._hold)]), codec=codec)
+        self.server = Server(Dispatcher([Row(ECHO, self._echo, ANYBODY), Row(HOLD, self._hold, ANYBODY)]), codec=codec)
         self.client = NetClient(codec=codec)
 
     def _echo(self, request: Request) -> Reply:

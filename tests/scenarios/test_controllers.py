@@ -17,6 +17,8 @@ from rocketlake.controller.registers.memory import MemoryRegister, SharedValues
 from rocketlake.controller.watch.liveness import BrokerKey, Pulse
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryHost, MemoryNet
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.server import Server
@@ -71,7 +73,10 @@ class Broker:
 
     async def start(self) -> None:
         self.host = self.world.net.host(self.host_name)
-        rows = [Row(Ask.NOTIFY_BROKER_ROLE_CHANGED, self._notice), Row(Ask.GET_BROKER_EPOCH_CACHE, self._epochs)]
+        rows = [
+            Row(Ask.NOTIFY_BROKER_ROLE_CHANGED, self._notice, ANYBODY),
+            Row(Ask.GET_BROKER_EPOCH_CACHE, self._epochs, ANYBODY),
+        ]
         clock = self.world.clock
         self.server = Server(Dispatcher(rows), host=self.host_name, port=10911, clock=clock, network=self.host)
         await self.server.start()
@@ -175,11 +180,13 @@ class World:
     async def _start_controller(self, name: str) -> None:
         host = self.hosts[name] = self.net.host(name)
         self.registers[name] = MemoryRegister(self.shared, self.clock)
+        gate = AccessGate(lambda: AdminAccess.NONE)
         controller = self.controllers[name] = Controller(
             self.registers[name],
             address=lambda: f"{name}:{PORT}",
             clock=self.clock,
-            access=AdminAccess.NONE,
+            gate=gate,
+            sign=lambda _command: None,
             network=host,
             name=name,
         )
@@ -188,8 +195,10 @@ class World:
             controller.heartbeat(request, request.header(BrokerHeartbeatHeader))
             return Reply()
 
-        rows = [*controller.rows(), Row(Ask.BROKER_HEARTBEAT, heartbeat)]
-        server = self.servers[name] = Server(Dispatcher(rows), host=name, port=PORT, clock=self.clock, network=host)
+        rows = [*controller.rows(), Row(Ask.BROKER_HEARTBEAT, heartbeat, ANYBODY)]
+        server = self.servers[name] = Server(
+            Dispatcher(rows, gate), host=name, port=PORT, clock=self.clock, network=host
+        )
         server.on_link_lost.append(controller.link_lost)
         await controller.start()
         await server.start()

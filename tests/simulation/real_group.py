@@ -34,6 +34,8 @@ from rocketlake.controller.registers.register import Swap, Swapped
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryHost, MemoryNet
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.server import Server
@@ -196,7 +198,8 @@ class RealGroup:
     async def start_controller(self, name: str) -> None:
         host = self.net.host(name)
         controller = Controller(
-            self.registers[name], address=lambda: f"{name}:{PORT}", clock=self.clock, access=AdminAccess.NONE,
+            self.registers[name], address=lambda: f"{name}:{PORT}", clock=self.clock,
+            gate=AccessGate(lambda: AdminAccess.NONE), sign=lambda _command: None,
             network=host, name=name,
         )  # fmt: skip
 
@@ -204,7 +207,7 @@ class RealGroup:
             controller.heartbeat(request, request.header(BrokerHeartbeatHeader))
             return Reply()
 
-        rows = [*controller.rows(), Row(RequestCode.BROKER_HEARTBEAT, heartbeat)]
+        rows = [*controller.rows(), Row(RequestCode.BROKER_HEARTBEAT, heartbeat, ANYBODY)]
         server = Server(Dispatcher(rows), host=name, port=PORT, clock=self.clock, network=host)
         server.on_link_lost.append(controller.link_lost)
         await controller.start()

@@ -17,7 +17,7 @@ public class Produce {
         String namesrv = args[0], topic = args[1], mode = args[2];
         int count = Integer.parseInt(args[3]), bodyBytes = Integer.parseInt(args[4]);
         String[] tags = args[5].split(",");
-        DefaultMQProducer producer = new DefaultMQProducer("interop_producer");
+        DefaultMQProducer producer = new DefaultMQProducer("interop_producer", Signed.hook());
         producer.setNamesrvAddr(namesrv);
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(10000);

@@ -1,6 +1,7 @@
-"""Which asker may do what.
+"""Who may do what.
 
-Owns        the rules, and the decision for one asker and one action.
-Must not know   requests and connections: the gate in front of the handlers (net/admin_gate.py) asks here.
-Start reading at    admin_access.py
+Owns        users and their secrets, policies, the decision for one user and one action, the file they are kept in;
+            the rule for servers without users (admin_access.py).
+Must not know   requests and connections: the gate in front of the handlers (net/gate/) asks here.
+Start reading at    accounts.py
 """

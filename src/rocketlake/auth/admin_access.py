@@ -11,13 +11,9 @@ from __future__ import annotations
 from enum import Enum
 from ipaddress import ip_address
 
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.auth.action import AccessRefused
 
-__all__ = ["AccessRefused", "AdminAccess", "check_admin_access"]
-
-
-class AccessRefused(RocketLakeError):
-    """A rule does not let this asker do this. The dispatcher answers NO_PERMISSION."""
+__all__ = ["AdminAccess", "check_admin_access"]
 
 
 class AdminAccess(Enum):

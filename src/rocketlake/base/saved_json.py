@@ -51,10 +51,16 @@ def peek_text(files: Files, path: Path) -> tuple[str | None, str]:
     return text, problem
 
 
-def save_text(files: Files, path: Path, text: str) -> None:
-    """Replace the text; after return it survives a power cut. OSError if the disk refuses: the old text stays."""
+def save_text(files: Files, path: Path, text: str, *, private: bool = False) -> None:
+    """Replace the text; after return it survives a power cut. OSError if the disk refuses: the old text stays.
+
+    `private`: nobody but the owner of the process may read it, at any time.
+    """
     fresh = _beside(path, ".tmp")
     files.make_dirs(path.parent)
+    if private:
+        files.write_bytes(fresh, b"")
+        files.make_private(fresh)
     files.write_bytes(fresh, text.encode())
     if files.exists(path):
         files.rename(path, _beside(path, ".bak"))

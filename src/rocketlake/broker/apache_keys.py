@@ -20,9 +20,9 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "enableSlaveActingMaster": ("false",),
     "duplicationEnable": ("false",),
     "aclEnable": ("false",),
-    "authenticationEnabled": ("false",),
-    "authorizationEnabled": ("false",),
     "migrateAuthFromV1Enabled": ("false",),
+    "authenticationWhitelist": ("",),
+    "authorizationWhitelist": ("",),
     "filterSupportRetry": ("false",),
     "enableLmq": ("false",),
     "enableMultiDispatch": ("false",),
@@ -110,8 +110,8 @@ rocksdbWalFileRollingThreshold serverNettyWorkerGroupEnable clientCloseSocketIfT
 clientPooledByteBufAllocatorEnable disableCallbackExecutor disableNettyWorkerGroup
 maxReconnectIntervalTimeSeconds enableReconnectForGoAway socksProxyConfig scanAvailableNameSrv configName
 clusterName authConfigPath authenticationProvider authenticationMetadataProvider authenticationStrategy
-authenticationWhitelist initAuthenticationUser innerClientAuthenticationCredentials authorizationProvider
-authorizationMetadataProvider authorizationStrategy authorizationWhitelist userCacheMaxNum
+authorizationProvider
+authorizationMetadataProvider authorizationStrategy userCacheMaxNum
 userCacheExpiredSecond userCacheRefreshSecond aclCacheMaxNum aclCacheExpiredSecond aclCacheRefreshSecond
 statefulAuthenticationCacheMaxNum statefulAuthenticationCacheExpiredSecond statefulAuthorizationCacheMaxNum
 statefulAuthorizationCacheExpiredSecond

@@ -36,6 +36,8 @@ from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.takeover import TakeoverWing
 from rocketlake.broker.wings.transactions import Transactions
 from rocketlake.broker.wings.wing import MasterWing, SlaveWing, Wing
+from rocketlake.net.account_requests import AccountRequests
+from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
@@ -96,6 +98,7 @@ class Broker(Service):
         self._parts: tuple[Service, ...] = (
             self._certificates,
             self.stats,
+            *self._account_watch(),
             *self._inner_wings,
             self.cluster.net,
             self.replicas,
@@ -160,13 +163,18 @@ class Broker(Service):
         for wing in self.wings:
             ground.saver.add(*wing.tables)
 
+    def _account_watch(self) -> list[Service]:
+        accounts = self.ground.accounts.file
+        return [] if accounts is None else [AccountWatch(accounts, self._clock)]
+
     def _make_dispatcher(self, config: BrokerConfig) -> Dispatcher:
         """The requests of all wings, and the checks before them."""
         ground = self.ground
         rows = [row for wing in self.wings for row in wing.rows]
-        access, bytes_max = config.admin_access, config.request_body_bytes_max
+        bytes_max, accounts = config.request_body_bytes_max, ground.accounts.file
+        served = [*dispatcher_rows(rows, bytes_max, ground.turns, self._clock, ground.cold_requests)]
         dispatcher = Dispatcher(
-            dispatcher_rows(rows, access, bytes_max, ground.turns, self._clock, ground.cold_requests)
+            served + (AccountRequests(accounts).rows() if accounts is not None else []), ground.gate
         )
         ground.late_log.serve = partial(dispatcher.serve_behind, ground.late_log.check)
         ground.cold_requests.serving_now = dispatcher.serving_now
@@ -225,6 +233,7 @@ class Broker(Service):
         self.store.lock()  # first: the folder of a broker that runs stays as it is
         if self.membership is not None:
             await self.membership.look_at_boot()  # before the store takes away the mark of an unclean stop
+        self.ground.accounts.load()
         await self.store.start()
         for table in self.ground.saver.tables:
             table.load()

@@ -297,6 +297,27 @@ class BrokerConfig:
     admin_access: AdminAccess = setting(
         AdminAccess.LOOPBACK, why="hosts that may change topics, groups and settings (docs/decisions/0004)"
     )
+    authentication_enabled: bool = setting(
+        False,
+        java="authenticationEnabled",
+        why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
+    )
+    authorization_enabled: bool = setting(
+        False, why="the policies of a user say what it may do; needs authenticationEnabled"
+    )
+    accounts_path: str = setting("", why="file of users and policies; empty: config/accounts.json in storePathRootDir")
+    first_user: str = setting(
+        "",
+        java="initAuthenticationUser",
+        secret=True,
+        why='super user that is made if it is missing: {"username":"...","password":"..."}; empty: one named admin',
+    )
+    inner_credentials: str = setting(
+        "",
+        java="innerClientAuthenticationCredentials",
+        secret=True,
+        why='what this broker signs with: {"accessKey":"...","secretKey":"..."}; empty: as its first super user',
+    )
 
     store_replies: bool = setting(
         True, java="storeReplyMessageEnable", why="store the answers to request messages that their clients have taken"

@@ -1,9 +1,10 @@
 """Which handler serves which request: one row for each request code.
 
-Owns        code -> handler, the lane whose limits count, which rights the request needs (Use).
+Owns        code -> handler, the lane whose limits count, what the request must be allowed to do (Needs).
 Must not know   the work of the handlers.
 
-The columns: request code; handler; lane (its oldest age and how many may wait are settings, see flow_control.py); Use.
+The columns: request code; handler; lane (its oldest age and how many may wait are settings, see flow_control.py);
+needs: a user with policies must be allowed all of them, on any one of the actions (net/gate/needs.py).
 Codes that are not here are answered REQUEST_CODE_NOT_SUPPORTED. Each function gives the rows of one wing, or of one
 part of it.
 """
@@ -16,7 +17,7 @@ from enum import Enum
 from inspect import isgeneratorfunction
 from typing import cast
 
-from rocketlake.auth.admin_access import AdminAccess
+from rocketlake.auth.action import Action, Kind
 from rocketlake.base.clock import Clock
 from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.flow_control import Lane
@@ -43,8 +44,10 @@ from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.waiting import Waiting
 from rocketlake.broker.replicas.editions import Editions
 from rocketlake.broker.replicas.known_lives import KnownLives
+from rocketlake.broker.rights import body_needs
 from rocketlake.net import dispatcher
-from rocketlake.net.admin_gate import guard
+from rocketlake.net.gate import needs as on
+from rocketlake.net.gate.needs import ANYBODY, Needs, taking
 from rocketlake.net.reply_steps import ReplySteps, in_steps
 from rocketlake.net.request import Handler, Request
 from rocketlake.net.turns import Turns
@@ -52,7 +55,6 @@ from rocketlake.protocol.request_code import RequestCode as Code
 
 __all__ = [
     "Row",
-    "Use",
     "client_rows",
     "delay_rows",
     "dispatcher_rows",
@@ -69,18 +71,18 @@ __all__ = [
 ]
 
 
+PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = (
+    Action.PUB,
+    Action.SUB,
+    Action.CREATE,
+    Action.UPDATE,
+    Action.DELETE,
+    Action.GET,
+    Action.LIST,
+)
+_READS = on.topic(SUB) & on.group(SUB)
 _SMALL = 32 * 1024
 """Bytes of a body that is decoded in one go. No client sends a larger body with these codes."""
-
-
-class Use(Enum):
-    """What a request does: publish, subscribe, only read, or change settings that other clients rely on."""
-
-    PUBLISH = "publish"
-    SUBSCRIBE = "subscribe"
-    READ = "read"
-    CHANGE = "change"
-    """Allowed by the setting adminAccess (docs/decisions/0004)."""
 
 
 class Cold(Enum):
@@ -99,7 +101,7 @@ class Row:
     code: Code
     handler: Handler | Callable[[Request], ReplySteps]
     lane: Lane
-    use: Use
+    needs: Needs
     body_bytes_max: int | None = None
     """A lower limit than for other requests, because the body is decoded in one go."""
     cold: Cold = Cold.NEVER
@@ -107,172 +109,193 @@ class Row:
 
 def sending_rows(send: Send, send_back: SendBack, reply: SendReply) -> Iterator[Row]:
     """Sends of producers, messages that consumers hand back, and their answers to messages that ask."""
-    # fmt: off
-    yield Row(Code.SEND_MESSAGE,                        send.send,                  Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.SEND_BATCH_MESSAGE,                  send.send,                  Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.SEND_REPLY_MESSAGE,                  reply.send,                 Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.SEND_REPLY_MESSAGE_V2,               reply.send,                 Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.CONSUMER_SEND_MSG_BACK, send_back.send_back, Lane.SEND, Use.SUBSCRIBE, cold=Cold.ANY_ORDER)
-    # fmt: on
+    yield Row(Code.SEND_MESSAGE, send.send, Lane.SEND, on.topic(PUB))
+    yield Row(Code.SEND_MESSAGE_V2, send.send, Lane.SEND, on.topic(PUB, field="b"))
+    yield Row(Code.SEND_BATCH_MESSAGE, send.send, Lane.SEND, on.topic(PUB, field="b"))
+    yield Row(Code.SEND_REPLY_MESSAGE, reply.send, Lane.SEND, on.topic(PUB))
+    yield Row(Code.SEND_REPLY_MESSAGE_V2, reply.send, Lane.SEND, on.topic(PUB, field="b"))
+    yield Row(
+        Code.CONSUMER_SEND_MSG_BACK, send_back.send_back, Lane.SEND, on.group(SUB, field="group"), cold=Cold.ANY_ORDER
+    )
 
 
 def delay_rows(recall: Recall, waiting: Waiting) -> Iterator[Row]:
     """Messages that wait for their time."""
-    yield Row(Code.RECALL_MESSAGE, recall.recall, Lane.SEND, Use.PUBLISH)
-    yield Row(Code.GET_WAITING_MESSAGES, waiting.messages, Lane.ADMIN, Use.READ)
-    yield Row(Code.GET_TIMER_METRICS, waiting.metrics, Lane.ADMIN, Use.READ)
+    yield Row(Code.RECALL_MESSAGE, recall.recall, Lane.SEND, on.topic(PUB))
+    yield Row(Code.GET_WAITING_MESSAGES, waiting.messages, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_TIMER_METRICS, waiting.metrics, Lane.ADMIN, on.every(Kind.TOPIC, LIST))
 
 
 def transaction_rows(end: Handler, resume: Handler) -> Iterator[Row]:
     """Ends of transactions."""
-    yield Row(Code.END_TRANSACTION, end, Lane.QUICK, Use.PUBLISH)
-    yield Row(Code.RESUME_CHECK_HALF_MESSAGE, resume, Lane.ADMIN, Use.CHANGE, cold=Cold.ANY_ORDER)
+    yield Row(Code.END_TRANSACTION, end, Lane.QUICK, on.optional_topic(PUB))
+    yield Row(Code.RESUME_CHECK_HALF_MESSAGE, resume, Lane.ADMIN, taking(on.topic(UPDATE)), cold=Cold.ANY_ORDER)
 
 
 def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
     """Messages and offsets that are read."""
-    # fmt: off
-    yield Row(Code.PULL_MESSAGE,                        pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
-    yield Row(Code.LITE_PULL_MESSAGE,                   pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
-    yield Row(Code.QUERY_MESSAGE, query.by_key, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
-    yield Row(Code.VIEW_MESSAGE_BY_ID, query.by_offset, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
+    yield Row(Code.PULL_MESSAGE, pull.pull, Lane.PULL, _READS)
+    yield Row(Code.LITE_PULL_MESSAGE, pull.pull, Lane.PULL, _READS)
+    yield Row(Code.QUERY_MESSAGE, query.by_key, Lane.ADMIN, on.topic(SUB, GET), cold=Cold.ANY_ORDER)
+    yield Row(Code.VIEW_MESSAGE_BY_ID, query.by_offset, Lane.ADMIN, on.optional_topic(SUB, GET), cold=Cold.ANY_ORDER)
 
-    yield Row(Code.QUERY_CONSUMER_OFFSET, offset.query, Lane.QUICK, Use.SUBSCRIBE, cold=Cold.ANY_ORDER)
-    yield Row(Code.UPDATE_CONSUMER_OFFSET,              offset.update,              Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP, offset.by_time, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
-    yield Row(Code.GET_MAX_OFFSET,                      offset.maximum,             Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_MIN_OFFSET, offset.minimum, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
-    yield Row(Code.GET_EARLIEST_MSG_STORETIME, offset.earliest_time, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
-    # fmt: on
+    yield Row(
+        Code.QUERY_CONSUMER_OFFSET,
+        offset.query,
+        Lane.QUICK,
+        on.topic(SUB, GET) & on.group(SUB, GET),
+        cold=Cold.ANY_ORDER,
+    )
+    yield Row(Code.UPDATE_CONSUMER_OFFSET, offset.update, Lane.QUICK, on.topic(SUB, UPDATE) & on.group(SUB, UPDATE))
+    yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP, offset.by_time, Lane.ADMIN, on.topic(SUB, GET), cold=Cold.ANY_ORDER)
+    yield Row(Code.GET_MAX_OFFSET, offset.maximum, Lane.QUICK, on.topic(SUB, GET))
+    yield Row(Code.GET_MIN_OFFSET, offset.minimum, Lane.QUICK, on.topic(SUB, GET), cold=Cold.ANY_ORDER)
+    yield Row(
+        Code.GET_EARLIEST_MSG_STORETIME, offset.earliest_time, Lane.QUICK, on.topic(SUB, GET), cold=Cold.ANY_ORDER
+    )
 
 
 def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:
     """Heartbeats, groups, queue locks and shares of queues."""
-    # fmt: off
-    yield Row(Code.HEART_BEAT,                          client.heartbeat,           Lane.HEARTBEAT, Use.SUBSCRIBE)
-    yield Row(Code.UNREGISTER_CLIENT,                   client.unregister,          Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.GET_CONSUMER_LIST_BY_GROUP,          client.members,             Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.CHECK_CLIENT_CONFIG,                 client.check_config, Lane.QUICK, Use.SUBSCRIBE, _SMALL)
-    yield Row(Code.LOCK_BATCH_MQ,                       lock.lock,                  Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.UNLOCK_BATCH_MQ,                     lock.unlock,                Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.QUERY_ASSIGNMENT,                    assignment.query,    Lane.QUICK, Use.SUBSCRIBE, _SMALL)
-    yield Row(Code.SET_MESSAGE_REQUEST_MODE,            assignment.set_mode, Lane.ADMIN, Use.SUBSCRIBE, _SMALL)
-    # fmt: on
+    yield Row(Code.HEART_BEAT, client.heartbeat, Lane.HEARTBEAT, body_needs.HEARTBEAT)
+    yield Row(Code.UNREGISTER_CLIENT, client.unregister, Lane.QUICK, body_needs.UNREGISTER)
+    yield Row(Code.GET_CONSUMER_LIST_BY_GROUP, client.members, Lane.QUICK, on.group(SUB, GET))
+    yield Row(Code.CHECK_CLIENT_CONFIG, client.check_config, Lane.QUICK, body_needs.CHECK_CONFIG, _SMALL)
+    yield Row(Code.LOCK_BATCH_MQ, lock.lock, Lane.QUICK, body_needs.LOCK)
+    yield Row(Code.UNLOCK_BATCH_MQ, lock.unlock, Lane.QUICK, body_needs.LOCK)
+    yield Row(Code.QUERY_ASSIGNMENT, assignment.query, Lane.QUICK, body_needs.ASSIGNMENT, _SMALL)
+    yield Row(Code.SET_MESSAGE_REQUEST_MODE, assignment.set_mode, Lane.ADMIN, body_needs.REQUEST_MODE, _SMALL)
 
 
 def replica_rows(editions: Editions, talk: ReplicaTalk, *, under_controller: bool) -> Iterator[Row]:
     """What replicas ask and tell; the tables themselves are answers to administrators, too."""
     if not under_controller:  # membership_rows has it else
-        yield Row(Code.EXCHANGE_BROKER_HA_INFO, talk.exchange, Lane.QUICK, Use.READ)
-    # fmt: off
-    yield Row(Code.GET_BROKER_HA_STATUS,                talk.ha_status,             Lane.ADMIN,     Use.READ)
-    yield Row(Code.NOTIFY_MIN_BROKER_ID_CHANGE,         talk.lowest_id_changed,     Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_PRODUCER_SEQUENCES,              talk.producer_sequences,    Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_DELETED_TOPICS,                  talk.deleted_topics,        Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_NEWER_TABLES,                    editions.newer,             Lane.QUICK,     Use.READ)
-    # fmt: on
+        yield Row(Code.EXCHANGE_BROKER_HA_INFO, talk.exchange, Lane.QUICK, on.cluster(UPDATE))
+    yield Row(Code.GET_BROKER_HA_STATUS, talk.ha_status, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.NOTIFY_MIN_BROKER_ID_CHANGE, talk.lowest_id_changed, Lane.QUICK, ANYBODY)
+    yield Row(Code.GET_PRODUCER_SEQUENCES, talk.producer_sequences, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_DELETED_TOPICS, talk.deleted_topics, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_NEWER_TABLES, editions.newer, Lane.QUICK, on.cluster(GET))
 
 
 def topic_rows(topic: AdminTopic) -> Iterator[Row]:
     """Topics, for administrators."""
-    # fmt: off
-    yield Row(Code.UPDATE_AND_CREATE_TOPIC,             topic.create,               Lane.ADMIN,     Use.PUBLISH)
-    yield Row(Code.UPDATE_AND_CREATE_TOPIC_LIST,        topic.create_list,          Lane.ADMIN,     Use.PUBLISH)
-    yield Row(Code.DELETE_TOPIC_IN_BROKER,              topic.delete,               Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.GET_TOPIC_CONFIG,                    topic.get,                  Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_ALL_TOPIC_CONFIG,                topic.all,                  Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_TOPIC_STATS_INFO,                topic.stats,                Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_TOPIC_CONSUME_BY_WHO,          topic.consumers,            Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,   topic.system_topics,        Lane.ADMIN,     Use.READ)
-    # fmt: on
+    yield Row(Code.UPDATE_AND_CREATE_TOPIC, topic.create, Lane.ADMIN, on.topic(CREATE))
+    yield Row(Code.UPDATE_AND_CREATE_TOPIC_LIST, topic.create_list, Lane.ADMIN, body_needs.CREATE_TOPICS)
+    yield Row(Code.DELETE_TOPIC_IN_BROKER, topic.delete, Lane.ADMIN, taking(on.topic(DELETE)))
+    yield Row(Code.GET_TOPIC_CONFIG, topic.get, Lane.ADMIN, on.topic(GET))
+    yield Row(Code.GET_ALL_TOPIC_CONFIG, topic.all, Lane.ADMIN, on.every(Kind.TOPIC, LIST))
+    yield Row(Code.GET_TOPIC_STATS_INFO, topic.stats, Lane.ADMIN, on.topic(GET))
+    yield Row(Code.QUERY_TOPIC_CONSUME_BY_WHO, topic.consumers, Lane.ADMIN, on.topic(GET))
+    yield Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, topic.system_topics, Lane.ADMIN, on.every(Kind.TOPIC, LIST))
 
 
 def group_rows(group: AdminGroup) -> Iterator[Row]:
     """Consumer groups and their members, for administrators."""
-    # fmt: off
-    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.create, Lane.ADMIN, Use.SUBSCRIBE, 2 * _SMALL)
-    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group.create_list,     Lane.ADMIN,     Use.SUBSCRIBE)
-    yield Row(Code.DELETE_SUBSCRIPTIONGROUP,            group.delete,               Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.GET_SUBSCRIPTIONGROUP_CONFIG,        group.get,                  Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,    group.all,                  Lane.ADMIN,     Use.READ)
-    yield Row(Code.UPDATE_AND_GET_GROUP_FORBIDDEN,      group.forbid,               Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.GET_CONSUMER_CONNECTION_LIST,        group.consumer_connections, Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_PRODUCER_CONNECTION_LIST,        group.producer_connections, Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_ALL_PRODUCER_INFO,               group.all_producers,        Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_SUBSCRIPTION_BY_CONSUMER,      group.subscription,         Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_CONSUMER_RUNNING_INFO,           group.running_info,         Lane.ADMIN,     Use.READ)
-    yield Row(Code.CONSUME_MESSAGE_DIRECTLY, group.consume_directly, Lane.ADMIN, Use.CHANGE, cold=Cold.ANY_ORDER)
-    # fmt: on
+    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.create, Lane.ADMIN, body_needs.CREATE_GROUP, 2 * _SMALL)
+    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group.create_list, Lane.ADMIN, body_needs.CREATE_GROUPS)
+    yield Row(Code.DELETE_SUBSCRIPTIONGROUP, group.delete, Lane.ADMIN, taking(on.group(DELETE, field="groupName")))
+    yield Row(Code.GET_SUBSCRIPTIONGROUP_CONFIG, group.get, Lane.ADMIN, on.group(GET, field="group"))
+    yield Row(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, group.all, Lane.ADMIN, on.every(Kind.GROUP, LIST))
+    yield Row(
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+        group.forbid,
+        Lane.ADMIN,
+        taking(on.group(UPDATE, field="group") & on.topic(UPDATE)),
+    )
+    yield Row(Code.GET_CONSUMER_CONNECTION_LIST, group.consumer_connections, Lane.ADMIN, on.group(GET))
+    yield Row(Code.GET_PRODUCER_CONNECTION_LIST, group.producer_connections, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_ALL_PRODUCER_INFO, group.all_producers, Lane.ADMIN, on.cluster(GET))
+    yield Row(
+        Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        group.subscription,
+        Lane.ADMIN,
+        on.group(GET, field="group") & on.optional_topic(GET),
+    )
+    yield Row(Code.GET_CONSUMER_RUNNING_INFO, group.running_info, Lane.ADMIN, on.group(GET))
+    yield Row(
+        Code.CONSUME_MESSAGE_DIRECTLY, group.consume_directly, Lane.ADMIN, taking(on.group(SUB)), cold=Cold.ANY_ORDER
+    )
 
 
 def offset_rows(offset: AdminOffset, position: AdminPosition) -> Iterator[Row]:
     """Offsets of groups, for administrators."""
-    # fmt: off
-    yield Row(Code.GET_ALL_CONSUMER_OFFSET,             offset.all,                 Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_CONSUME_STATS,                   offset.consume_stats,       Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_BROKER_CONSUME_STATS,            offset.broker_consume_stats, Lane.ADMIN,    Use.READ)
-    yield Row(Code.INVOKE_BROKER_TO_RESET_OFFSET,       offset.reset,               Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.CLONE_GROUP_OFFSET,                  offset.clone,               Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.QUERY_TOPICS_BY_CONSUMER,            offset.topics_of_consumer,  Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_CONSUME_TIME_SPAN,             offset.time_span,           Lane.ADMIN,     Use.READ)
-    yield Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, position.client_offsets,   Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_CORRECTION_OFFSET,             position.correction,        Lane.ADMIN,     Use.READ)
-    # fmt: on
+    yield Row(Code.GET_ALL_CONSUMER_OFFSET, offset.all, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_CONSUME_STATS, offset.consume_stats, Lane.ADMIN, on.group(GET) & on.optional_topic(GET))
+    yield Row(Code.GET_BROKER_CONSUME_STATS, offset.broker_consume_stats, Lane.ADMIN, on.cluster(GET))
+    yield Row(
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        offset.reset,
+        Lane.ADMIN,
+        taking(on.group(UPDATE, field="group") & on.topic(UPDATE)),
+    )
+    yield Row(
+        Code.CLONE_GROUP_OFFSET,
+        offset.clone,
+        Lane.ADMIN,
+        taking(on.group(SUB, field="srcGroup") & on.group(UPDATE, field="destGroup") & on.optional_topic(UPDATE)),
+    )
+    yield Row(Code.QUERY_TOPICS_BY_CONSUMER, offset.topics_of_consumer, Lane.ADMIN, on.group(GET, field="group"))
+    yield Row(Code.QUERY_CONSUME_TIME_SPAN, offset.time_span, Lane.ADMIN, on.group(GET, field="group") & on.topic(GET))
+    yield Row(
+        Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        position.client_offsets,
+        Lane.ADMIN,
+        on.group(GET, field="group") & on.topic(GET),
+    )
+    yield Row(
+        Code.QUERY_CORRECTION_OFFSET,
+        position.correction,
+        Lane.ADMIN,
+        on.group(GET, field="compareGroup") & on.topic(GET),
+    )
 
 
 def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     """Settings, figures and files of the broker, for administrators."""
-    # fmt: off
-    yield Row(Code.UPDATE_BROKER_CONFIG,                broker.update_config,       Lane.ADMIN,     Use.CHANGE, _SMALL)
-    yield Row(Code.GET_BROKER_CONFIG,                   broker.get_config,          Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_BROKER_RUNTIME_INFO, broker.runtime_info, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
-    yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_TIMER_CHECK_POINT,               broker.timer_checkpoint,    Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
-    yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_CONSUME_QUEUE, store.queue_contents, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
-    yield Row(Code.DELETE_EXPIRED_COMMITLOG,            store.delete_expired,       Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          store.clean_queues,         Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.CLEAN_UNUSED_TOPIC,                  store.clean_topics,         Lane.ADMIN,     Use.CHANGE)
-    # fmt: on
+    yield Row(Code.UPDATE_BROKER_CONFIG, broker.update_config, Lane.ADMIN, taking(on.cluster(UPDATE)), _SMALL)
+    yield Row(Code.GET_BROKER_CONFIG, broker.get_config, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_BROKER_RUNTIME_INFO, broker.runtime_info, Lane.ADMIN, on.cluster(GET), cold=Cold.ANY_ORDER)
+    yield Row(Code.GET_ALL_DELAY_OFFSET, broker.delay_offsets, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_TIMER_CHECK_POINT, broker.timer_checkpoint, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE, broker.request_modes, Lane.ADMIN, on.every(Kind.TOPIC, LIST))
+    yield Row(Code.VIEW_BROKER_STATS_DATA, broker.stats, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.QUERY_CONSUME_QUEUE, store.queue_contents, Lane.ADMIN, on.topic(GET), cold=Cold.ANY_ORDER)
+    yield Row(Code.DELETE_EXPIRED_COMMITLOG, store.delete_expired, Lane.ADMIN, taking(on.cluster(UPDATE)))
+    yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE, store.clean_queues, Lane.ADMIN, taking(on.cluster(UPDATE)))
+    yield Row(Code.CLEAN_UNUSED_TOPIC, store.clean_topics, Lane.ADMIN, taking(on.cluster(UPDATE)))
 
 
 def takeover_rows(change: ChangeRole) -> Iterator[Row]:
     """A planned change of role, of a broker without a controller."""
-    yield Row(Code.CHANGE_ROLE, change.change, Lane.ADMIN, Use.CHANGE, _SMALL)
+    yield Row(Code.CHANGE_ROLE, change.change, Lane.ADMIN, taking(on.cluster(UPDATE)), _SMALL)
 
 
 def membership_rows(notices: Notices, epochs: EpochAnswer, lives: KnownLives) -> Iterator[Row]:
     """The word of a controller and of other members about roles; the history of this broker's log."""
-    # fmt: off
-    yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED,          notices.role_changed,       Lane.ADMIN,     Use.READ)
-    yield Row(Code.EXCHANGE_BROKER_HA_INFO,             notices.exchange_ha,        Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_BROKER_EPOCH_CACHE,              epochs.epochs,              Lane.ADMIN,     Use.READ)
-    yield Row(Code.CHECK_LIFE,                          lives.check,                Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_RECORD_MARK, epochs.record_mark, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
-    # fmt: on
+    yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED, notices.role_changed, Lane.ADMIN, on.cluster(UPDATE))
+    yield Row(Code.EXCHANGE_BROKER_HA_INFO, notices.exchange_ha, Lane.ADMIN, on.cluster(UPDATE))
+    yield Row(Code.GET_BROKER_EPOCH_CACHE, epochs.epochs, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.CHECK_LIFE, lives.check, Lane.QUICK, on.cluster(GET))
+    yield Row(Code.GET_RECORD_MARK, epochs.record_mark, Lane.QUICK, on.cluster(GET), cold=Cold.ANY_ORDER)
 
 
 def dispatcher_rows(
     rows: Iterable[Row],
-    admin_access: AdminAccess,
     body_bytes_max: int,
     turns: Turns,
     clock: Clock,
     cold_requests: ColdRequests,
 ) -> Iterator[dispatcher.Row]:
-    """The rows as the dispatcher takes them, with a guard before each row of `Use.CHANGE`.
+    """The rows as the dispatcher takes them.
 
     A handler that is a generator is served in turns. `body_bytes_max`: the limit of requests that are no sends.
     """
     for row in rows:
         handler = row.handler
         if isgeneratorfunction(handler):
-            handler = in_steps(handler, turns, clock, finishes=row.use is not Use.READ)
+            handler = in_steps(handler, turns, clock, finishes=not row.needs.only_reads)
         if row.cold is Cold.ANY_ORDER:
             handler = cold_requests.handler(cast(Handler, handler))
-        if row.use is Use.CHANGE:
-            handler = guard(admin_access, cast(Handler, handler))
         limit = None if row.lane is Lane.SEND else min(body_bytes_max, row.body_bytes_max or body_bytes_max)
-        yield dispatcher.Row(row.code, cast(Handler, handler), row.lane.value, limit)
+        yield dispatcher.Row(row.code, cast(Handler, handler), row.needs, row.lane.value, limit)

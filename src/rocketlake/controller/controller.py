@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketlake.auth.admin_access import AccessRefused, AdminAccess
+from rocketlake.auth.action import AccessRefused
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
@@ -31,6 +31,8 @@ from rocketlake.controller.watch.timing import Profile
 from rocketlake.model.route import MASTER_ID
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Row
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.signing import Sign
 from rocketlake.net.network import Network
 from rocketlake.net.request import Asker, Request
 from rocketlake.protocol.headers.namesrv import BrokerHeartbeatHeader
@@ -51,19 +53,19 @@ class Controller(Service):
         clock: Clock,
         network: Network,
         profile: Profile = Profile.FAST,
-        access: AdminAccess = AdminAccess.LOOPBACK,
+        gate: AccessGate,
+        sign: Sign,
         unclean: Callable[[], bool] = lambda: False,
         name: str = "",
     ) -> None:
         """`address`: where brokers reach it; `unclean`: see Elections; `name`: see Decider."""
         super().__init__("controller", clock)
-        self._client = NetClient(clock=clock, network=network)
-        self._access = access
+        self._client = NetClient(clock=clock, network=network, sign=sign)
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
         self.liveness = Liveness(clock, profile.limit_seconds)
         self.decider = Decider(register, clock, name)
         self._probes = Probes(self._client, network, clock)
-        self._askers = Askers(self.liveness, access, self._probes.knock)
+        self._askers = Askers(self.liveness, gate, self._probes.knock)
         self._elections = Elections(self.decider, self.liveness, self._probes, clock, unclean)
         self._notices = Notices(self._client, self.liveness, clock)
         self._requests = Requests(self.decider, self.liveness, self._askers, clock, unclean)
@@ -74,7 +76,7 @@ class Controller(Service):
 
     def rows(self) -> list[Row]:
         """The requests that it serves, heartbeats and settings apart."""
-        return rows(self._requests, self._views, self._access)
+        return rows(self._requests, self._views)
 
     async def start(self) -> None:
         """Begin. The register need not be up yet: health is red until it is."""

@@ -36,6 +36,29 @@ class NameServerConfig:
     admin_access: AdminAccess = setting(
         AdminAccess.LOOPBACK, why="hosts that may change routes, topics and settings (docs/decisions/0004)"
     )
+    authentication_enabled: bool = setting(
+        False,
+        java="authenticationEnabled",
+        why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
+    )
+    authorization_enabled: bool = setting(
+        False, why="the policies of a user say what it may do; needs authenticationEnabled"
+    )
+    accounts_path: str = setting(
+        "", why="file of users and policies; empty: accounts.json beside the file of the KV settings"
+    )
+    first_user: str = setting(
+        "",
+        java="initAuthenticationUser",
+        secret=True,
+        why='super user that is made if it is missing: {"username":"...","password":"..."}; empty: one named admin',
+    )
+    inner_credentials: str = setting(
+        "",
+        java="innerClientAuthenticationCredentials",
+        secret=True,
+        why='what this server signs with: {"accessKey":"...","secretKey":"..."}; empty: as its first super user',
+    )
     order_message_enable: bool = setting(False, why="answer routes with the order configuration of a topic")
     return_order_topic_config_to_broker: bool = setting(True, why="tell brokers which topics are ordered")
     enable_all_topic_list: bool = setting(True, why="serve requests for the list of all topics")

@@ -18,6 +18,8 @@ from rocketlake.controller.etcd.register import EtcdRegister
 from rocketlake.controller.etcd.settings import EtcdSettings
 from rocketlake.controller.registers.file import FileRegister
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.signing import Sign
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 
@@ -36,6 +38,8 @@ class Controlling(Service):
         live: LiveConfig,
         port: Callable[[], int],
         *,
+        gate: AccessGate,
+        sign: Sign,
         clock: Clock,
         files: Files,
         network: Network,
@@ -55,7 +59,8 @@ class Controlling(Service):
             address=self._address,
             clock=clock,
             profile=config.controller_profile,
-            access=config.admin_access,
+            gate=gate,
+            sign=sign,
             unclean=lambda: live.now.enable_elect_unclean_master,
             network=network,
         )

@@ -6,6 +6,7 @@ Must not know   the meaning of requests.
 
 from __future__ import annotations
 
+from rocketlake.auth.server_accounts import ServerAccounts
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
@@ -23,7 +24,11 @@ from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.namesrv.route_table import RouteTable
 from rocketlake.namesrv.succession import Succession
+from rocketlake.net.account_requests import AccountRequests
+from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.signing import Sign, signing
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.reply_steps import in_steps
@@ -56,29 +61,20 @@ class NameServer(Service):
         self._live = LiveConfig(config)
         self._kv_config = KVConfig(config.kv_config_path, files)
         turns = Turns(clock, NetLimits().turn_seconds)
+        self._accounts = ServerAccounts(config, config.kv_config_path.with_name("accounts.json"), files)
+        accounts, sign = self._accounts.file, signing(self._accounts.credentials)
+        gate = AccessGate(lambda: self._live.now.admin_access, accounts, authorizes=config.authorization_enabled)
         changes = ChangeLine(turns, clock)
         self._liveness = Liveness(self.routes, changes, clock, config.scan_not_active_broker_interval)
-        self._controlling = (
-            Controlling(
-                self._live,
-                lambda: self._server.port,
-                clock=clock,
-                files=files,
-                network=secure,
-                etcd_network=plain,
-            )
-            if config.enable_controller
-            else None
-        )
-        brokers = Brokers(self.routes, self._kv_config, self._live, clock)
-        self._succession = Succession(self.routes, clock, secure) if self._controlling is None else None
+        self._controlling = self._make_controlling(gate, sign, files, secure, plain)
+        brokers = Brokers(self.routes, self._kv_config, self._live, gate, clock)
+        self._succession = Succession(self.routes, clock, sign, secure) if self._controlling is None else None
         settings = Settings(self._live, self._apply)
         table = rows(
             Routes(self.routes, self._kv_config, self._live),
             brokers,
             KV(self._kv_config),
             settings,
-            config.admin_access,
             changes,
             lambda serve: in_steps(serve, turns, clock),
             self._succession.handler if self._succession is not None else lambda serve: serve,
@@ -87,12 +83,15 @@ class NameServer(Service):
             controller = self._controlling.controller
             brokers.on_heartbeat.append(controller.heartbeat)
             brokers.has_place = controller.has_place
-            table += [*controller.rows(), *controller_settings(settings, config.admin_access)]
+            table += [*controller.rows(), *controller_settings(settings)]
+        if accounts is not None:
+            table += AccountRequests(accounts).rows()
+            self.adopt(AccountWatch(accounts, clock))
         if self._succession is not None:
             brokers.has_left = self._succession.has_left
             self.adopt(self._succession)
         self._server = Server(
-            Dispatcher(table),
+            Dispatcher(table, gate),
             host=config.listen_host,
             port=config.listen_port,
             clock=clock,
@@ -105,6 +104,22 @@ class NameServer(Service):
             self._server.on_link_lost.append(self._controlling.controller.link_lost)
             self.adopt(self._controlling)
         self._apply(config)
+
+    def _make_controlling(
+        self, gate: AccessGate, sign: Sign, files: Files, network: Network, etcd_network: Network
+    ) -> Controlling | None:
+        if not self._live.now.enable_controller:
+            return None
+        return Controlling(
+            self._live,
+            lambda: self._server.port,
+            gate=gate,
+            sign=sign,
+            clock=self._clock,
+            files=files,
+            network=network,
+            etcd_network=etcd_network,
+        )
 
     @property
     def _of_group(self) -> list[Service]:
@@ -119,6 +134,7 @@ class NameServer(Service):
     async def start(self) -> None:
         """Load KV settings and serve. StoreError if they cannot be read, CannotListen if the address is taken."""
         self._kv_config.load()
+        self._accounts.load()
         await super().start()
         await self._certificates.start()
         await self._liveness.start()

@@ -16,6 +16,7 @@ from rocketlake.model.route import MASTER_ID
 from rocketlake.namesrv.route_table import RouteTable
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.gate.signing import Sign
 from rocketlake.net.network import Network
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.bodies.body import BodyError
@@ -36,10 +37,10 @@ _VALID_SECONDS = 10.0
 class Succession(Service):
     """Asks old masters, each of them once at a time."""
 
-    def __init__(self, routes: RouteTable, clock: Clock, network: Network) -> None:
+    def __init__(self, routes: RouteTable, clock: Clock, sign: Sign, network: Network) -> None:
         super().__init__("succession", clock)
         self._routes = routes
-        self._client = NetClient(clock=clock, network=network)
+        self._client = NetClient(clock=clock, network=network, sign=sign)
         self._asked: set[str] = set()
         self._left: dict[str, tuple[str, float]] = {}
         self.adopt(self._client)

@@ -19,6 +19,8 @@ from rocketlake.net.asked import InvokeTimeout
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
+from rocketlake.net.gate.needs import ANYBODY
+from rocketlake.net.gate.signing import Sign
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link_pool import LinkPool
 from rocketlake.net.network import Network, TcpNetwork
@@ -50,14 +52,17 @@ class NetClient(Service):
         *,
         network: Network | None = None,
         codec: Codec = Codec.JSON,
+        sign: Sign | None = None,
     ) -> None:
+        """`sign`: puts access key and signature on each request."""
         super().__init__("net-client", clock)
         limits = limits or _LIMITS
-        self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
+        self.dispatcher = Dispatcher(Row(code, handler, ANYBODY) for code, handler in (handlers or {}).items())
         warnings, turns = RareWarnings(log, clock=self._clock), Turns(self._clock, limits.turn_seconds)
         self._endpoint = Endpoint(self.dispatcher, limits, self._clock, codec, warnings, turns)
         self._sweeper = Sweeper(self._clock)
         self._pool = LinkPool(self._make_link, network or TcpNetwork(), limits, self._clock, self._sweeper)
+        self._sign = sign
         self._lines: dict[str, dict[asyncio.Future[None], None]] = {}
         """By address: requests that wait for its link, in the order in which they came."""
         self.adopt(self._sweeper, self._pool)
@@ -68,6 +73,8 @@ class NetClient(Service):
         After the answer GO_AWAY the same address is asked once more, on a new connection.
         """
         deadline = self._clock.monotonic() + timeout_ms / 1000
+        if self._sign is not None:
+            self._sign(command)
         link = self._pool.ready(address)
         if link is None or not link.writable or address in self._lines:
             link = await self._writable(address, deadline)
@@ -85,6 +92,8 @@ class NetClient(Service):
 
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: float = 3000) -> None:
         """Writes a one-way request. Raises LinkError without a connection."""
+        if self._sign is not None:
+            self._sign(command)
         link = await self._writable(address, self._clock.monotonic() + timeout_ms / 1000)
         link.send(command)
 

@@ -3,7 +3,8 @@
 Owns        the table, the hooks before and after a handler, the texts of the general failures.
 Must not know   what the handlers do, sockets.
 
-Order (docs/internals/wire.md, "Dispatch"): before-hooks, handler, after-hooks. A one-way request is never answered.
+Order (docs/internals/wire.md, "Dispatch"): the gate, before-hooks, handler, after-hooks. A one-way request is never
+answered.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from rocketlake.auth.admin_access import AccessRefused
+from rocketlake.auth.action import AccessRefused
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.needs import Needs
 from rocketlake.net.request import HELD, FrameAsker, Handler, Held, Reply, Request
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
@@ -24,10 +27,14 @@ log: Final = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One request code: its handler, and its lane (a name that groups codes for limits and figures)."""
+    """One request code: its handler, what the request must be allowed to do, and its lane.
+
+    A lane is a name that groups codes for limits and figures.
+    """
 
     code: int
     handler: Handler
+    needs: Needs
     lane: str = "quick"
     body_bytes_max: int | None = None
     """A larger body is refused before it is read; None: the limit of a frame holds."""
@@ -44,14 +51,19 @@ Hook: TypeAlias = Callable[[Request], "Reply | Held | None"]
 
 
 class Dispatcher:
-    """Serves requests by their code. Hooks may be added at any time; the next request passes them.
+    """Serves requests by their code, if the gate lets them in.
+
+    Hooks may be added at any time; the next request passes them.
 
     A before-hook returns a Reply to answer in the handler's place, HELD if it has the request served later, or None to
     go on; it may raise as a handler does. An after-hook sees each reply before it is written, also the replies to held
     requests.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row], gate: AccessGate | None = None) -> None:
+        """`gate`: None for a client, which serves what its own servers ask."""
+        self.gate = gate
+        self._needs: dict[int, Needs] = {}
         self.before: list[Hook] = []
         self.after: list[Callable[[Request, Reply], None]] = []
         self._handlers: dict[int, Handler] = {}
@@ -67,6 +79,7 @@ class Dispatcher:
             if code in self._handlers:
                 raise ValueError(f"two rows for {request_name(code)}")
             self._handlers[code] = row.handler
+            self._needs[code] = row.needs
             self.lanes[code] = row.lane
             if row.body_bytes_max is not None:
                 self._body_bytes_max[code] = row.body_bytes_max
@@ -81,8 +94,10 @@ class Dispatcher:
 
     @property
     def run(self) -> Run | None:
-        """The server of runs; None while there is a hook that `serve_runs` did not name."""
-        return self._run_server if self.before == self._run_hooks and not self.after else None
+        """The server of runs; None while a hook that `serve_runs` did not name, or the gate, must see each request."""
+        if self.before != self._run_hooks or self.after or (self.gate is not None and self.gate.asks_who):
+            return None
+        return self._run_server
 
     def turn_away(self, codes: Iterable[int], refuse: Handler) -> None:
         """Have requests of these codes answered by `refuse`, until `take_in`."""
@@ -129,6 +144,8 @@ class Dispatcher:
         too_large = self.refuse_body(request.code, len(request.body))
         if too_large is not None:
             return too_large
+        if self.gate is not None:
+            self.gate.check(request, self._needs[request.command.code])
         for hook in self.before:
             reply = hook(request)
             if reply is not None:

@@ -31,6 +31,8 @@ _log: Final = get_logger(__name__)
 class LocalLink(Peer):
     """One end. `invoke` asks the other end; the requests of the other end are served by the handlers of this one."""
 
+    inside = True
+
     def __init__(
         self,
         endpoint: Endpoint,

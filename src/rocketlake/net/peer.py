@@ -31,6 +31,8 @@ _ids: Final = itertools.count(1)
 class Peer(ABC):
     """Base of links. Dead after `closed`, for good."""
 
+    inside = False
+
     asked: Asked
     """Our requests to the peer."""
 

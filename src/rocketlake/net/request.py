@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
+from rocketlake.auth.user import User
 from rocketlake.protocol.command import Body, Buffer, Command
 from rocketlake.protocol.fields import H, Header
 
@@ -50,6 +51,8 @@ class Asker(Protocol):
     """Host and port of the asking machine."""
     address: str
     """The same as `host:port`."""
+    inside: bool
+    """True for a part of this process: its requests are trusted."""
     state: dict[str, Any]
     """Notes of the handlers about this asker; they end with it."""
     on_close: list[Callable[[Asker], None]]
@@ -95,7 +98,7 @@ class FrameAsker(Asker, Protocol):
 class Request:
     """One request of one asker. `received` is the clock's monotonic time of the chunk it came in, in seconds."""
 
-    __slots__ = ("answered", "asker", "command", "counted", "received")
+    __slots__ = ("answered", "asker", "command", "counted", "received", "user")
 
     def __init__(self, command: Command, asker: Asker, received: float) -> None:
         self.command = command
@@ -103,6 +106,8 @@ class Request:
         self.received = received
         self.answered = False
         self.counted = False
+        self.user: User | None = None
+        """Who signed the request; None on a server that asks nobody."""
 
     @property
     def code(self) -> int:

@@ -18,6 +18,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_link import LocalLink
 from rocketlake.net.network import Listener, Network, TcpNetwork
@@ -136,7 +137,7 @@ class Server(Service):
                 f"{self.address} has {len(self.links)} connections, no more are taken", hint="close some of them"
             )
         link.on_close.append(lambda _: self.lost(link))
-        own = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
+        own = Dispatcher(Row(code, handler, ANYBODY) for code, handler in (handlers or {}).items())
         asking = LocalLink(replace(served, dispatcher=own), (self.host, self.port), self.expects)
         link.join(asking)
         return asking

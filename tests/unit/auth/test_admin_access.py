@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketlake.auth.admin_access import AccessRefused, AdminAccess, check_admin_access
+from rocketlake.auth.action import AccessRefused
+from rocketlake.auth.admin_access import AdminAccess, check_admin_access
 
 LOCAL = ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]
 REMOTE = ["10.0.0.1", "0.0.0.0", "::ffff:10.0.0.1", "2001:db8::1", "", "localhost.evil.example"]

@@ -28,6 +28,7 @@ from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.request import Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.net.turns import Turns
@@ -67,7 +68,7 @@ class RoomWorld:
         consumers = ConsumerTable(Push(self.turns, clock), clock)
         self._read_rights = ReadRights(self.config, self.topics, self.groups, consumers)
         self._handler: Handler = lambda _request: Reply()
-        self._server = Server(Dispatcher([Row(_CODE, self._serve)]), clock=clock)
+        self._server = Server(Dispatcher([Row(_CODE, self._serve, ANYBODY)]), clock=clock)
         self.asker = self._server.join(CLIENT)
 
     def _worker(self, name: str) -> Worker:
@@ -97,7 +98,7 @@ class RoomWorld:
         return task
 
     def admit(self, pull: PullHeader) -> Admission:
-        return self._read_rights.admit(RequestCode.PULL_MESSAGE, pull, CLIENT[0])
+        return self._read_rights.admit(RequestCode.PULL_MESSAGE, pull)
 
     def stored(self, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
         return decode_records(b"".join(self.store.get(topic, queue_id, 0, 100, 1 << 20).slices))

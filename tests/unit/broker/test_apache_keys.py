@@ -51,7 +51,7 @@ def test_every_key_of_a_namesrv_conf_is_classified() -> None:
     "line",
     [
         "forceVerifyPropCRC=true",
-        "authenticationEnabled=true",
+        "aclEnable=true",
     ],
 )
 def test_a_promise_of_safety_or_security_that_is_not_kept_refuses_the_start_by_name(line: str) -> None:

@@ -9,7 +9,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
-from rocketlake.broker.dispatch_table import Row, Use
+from rocketlake.broker.dispatch_table import Row
 from rocketlake.broker.flow_control import Lane
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.store.config import StoreConfig
@@ -60,7 +60,7 @@ async def test_everything_that_producers_and_push_consumers_call_is_served(table
 
 async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) -> None:
     """The list of docs/decisions/0004."""
-    assert {code for code, row in table.items() if row.use is Use.CHANGE} == {
+    assert {code for code, row in table.items() if row.needs.takes} == {
         Code.UPDATE_BROKER_CONFIG,
         Code.DELETE_TOPIC_IN_BROKER,
         Code.DELETE_SUBSCRIPTIONGROUP,
@@ -74,6 +74,12 @@ async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) 
         Code.CONSUME_MESSAGE_DIRECTLY,
         Code.CHANGE_ROLE,
     }
+
+
+async def test_one_request_only_is_served_to_nobody_in_particular(table: dict[Code, Row]) -> None:
+    """Apache's name servers sign nothing; the handler asks its own name servers whether it is true."""
+    assert {code for code, row in table.items() if not row.needs.signed} == {Code.NOTIFY_MIN_BROKER_ID_CHANGE}
+    assert [code for code, row in table.items() if row.needs.signed and not row.needs.readers] == []
 
 
 async def test_sends_and_pulls_are_in_the_lanes_that_limit_them(table: dict[Code, Row]) -> None:

@@ -15,6 +15,7 @@ from rocketlake.cli.cluster_replicas import ClusterReplicas
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import HELD, Handler, Reply
 from rocketlake.net.server import Server
@@ -41,7 +42,7 @@ class World:
         self.servers: list[Server] = []
 
     async def serve(self, host: str, handlers: dict[int, Handler], port: int = 9876) -> None:
-        rows = [Row(code, handler) for code, handler in handlers.items()]
+        rows = [Row(code, handler, ANYBODY) for code, handler in handlers.items()]
         server = Server(Dispatcher(rows), host=host, port=port, clock=self.clock, network=self.net.host(host))
         await server.start()
         self.servers.append(server)

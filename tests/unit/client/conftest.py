@@ -12,6 +12,7 @@ from rocketlake.client.config import ClientConfig
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Asker, Handler, Held, Reply, Request
 from rocketlake.net.server import Server
@@ -119,7 +120,7 @@ class Peers:
         await self._serve(broker.name, 10911, broker.handlers)
 
     async def _serve(self, host: str, port: int, handlers: dict[int, Handler]) -> None:
-        rows = [Row(code, handler) for code, handler in handlers.items()]
+        rows = [Row(code, handler, ANYBODY) for code, handler in handlers.items()]
         server = Server(Dispatcher(rows), host=host, port=port, network=self.net.host(host))
         await server.start()
         self.servers[host] = server

@@ -10,6 +10,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError, UsageError
 from rocketlake.net.client import InvokeTimeout, NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link_pool import split_address
 from rocketlake.net.memory_net import MakeLink, MemoryHost, MemoryNet
@@ -49,7 +50,7 @@ class World:
         )
 
     def new_server(self) -> Server:
-        rows = [Row(ECHO, self._echo), Row(HOLD, self._hold), Row(GONE, self._gone)]
+        rows = [Row(ECHO, self._echo, ANYBODY), Row(HOLD, self._hold, ANYBODY), Row(GONE, self._gone, ANYBODY)]
         return Server(Dispatcher(rows), host="a", port=10911, clock=self.clock, network=self.net.host("a"))
 
     def _echo(self, request: Request) -> Reply:

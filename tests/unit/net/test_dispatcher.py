@@ -10,9 +10,10 @@ from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import RareWarnings
-from rocketlake.net.admin_gate import guard
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.needs import ANY_USER, ANYBODY, taking
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Held, Reply, Request
@@ -31,7 +32,7 @@ def request(dispatcher: Dispatcher, code: int = 34) -> Request:
 
 
 def served(handler: object, code: int = 34) -> Reply | Held:
-    dispatcher = Dispatcher([Row(34, handler)])  # type: ignore[arg-type]
+    dispatcher = Dispatcher([Row(34, handler, ANYBODY)])  # type: ignore[arg-type]
     return dispatcher.dispatch(request(dispatcher, code))
 
 
@@ -48,7 +49,9 @@ def test_a_remote_error_gives_its_code_and_text() -> None:
 
 
 def test_an_access_that_a_rule_refuses_gives_no_permission_and_the_cure() -> None:
-    reply = served(guard(AdminAccess.NONE, lambda _: Reply()))
+    gate = AccessGate(lambda: AdminAccess.NONE)
+    dispatcher = Dispatcher([Row(34, lambda _: Reply(), taking(ANY_USER))], gate)
+    reply = dispatcher.dispatch(request(dispatcher))
     assert isinstance(reply, Reply)
     assert reply.code == ResponseCode.NO_PERMISSION
     assert "adminAccess=NONE. Cure:" in str(reply.remark)
@@ -81,7 +84,7 @@ def test_any_exception_is_answered_and_logged(caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_before_hook_may_answer_in_place_of_the_handler() -> None:
-    dispatcher = Dispatcher([Row(34, lambda _: Reply(0, remark="handler"))])
+    dispatcher = Dispatcher([Row(34, lambda _: Reply(0, remark="handler"), ANYBODY)])
     dispatcher.before.append(lambda asked: Reply(ResponseCode.NO_PERMISSION) if asked.code == 34 else None)
     assert dispatcher.dispatch(request(dispatcher)) == Reply(ResponseCode.NO_PERMISSION)
 
@@ -90,14 +93,14 @@ def test_a_before_hook_may_raise() -> None:
     def gate(_: Request) -> None:
         raise RemoteError("no", code=ResponseCode.NO_PERMISSION)
 
-    dispatcher = Dispatcher([Row(34, lambda _: Reply())])
+    dispatcher = Dispatcher([Row(34, lambda _: Reply(), ANYBODY)])
     dispatcher.before.append(gate)
     assert dispatcher.dispatch(request(dispatcher)) == Reply(ResponseCode.NO_PERMISSION, remark="no")
 
 
 def test_after_hooks_see_the_reply_but_not_a_held_request() -> None:
     seen: list[int] = []
-    dispatcher = Dispatcher([Row(1, lambda _: Reply(7)), Row(2, lambda _: HELD)])
+    dispatcher = Dispatcher([Row(1, lambda _: Reply(7), ANYBODY), Row(2, lambda _: HELD, ANYBODY)])
     dispatcher.after.append(lambda _, reply: seen.append(reply.code))
     dispatcher.dispatch(request(dispatcher, 1))
     dispatcher.dispatch(request(dispatcher, 2))
@@ -105,7 +108,7 @@ def test_after_hooks_see_the_reply_but_not_a_held_request() -> None:
 
 
 def test_a_failing_after_hook_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    dispatcher = Dispatcher([Row(1, lambda _: Reply(7))])
+    dispatcher = Dispatcher([Row(1, lambda _: Reply(7), ANYBODY)])
     dispatcher.after.append(lambda _, reply: print(1 // 0))
     assert dispatcher.dispatch(request(dispatcher, 1)) == Reply(7)
     assert "after-hook" in caplog.text
@@ -113,11 +116,11 @@ def test_a_failing_after_hook_changes_nothing(caplog: pytest.LogCaptureFixture) 
 
 def test_two_rows_for_one_code_are_refused() -> None:
     with pytest.raises(ValueError, match="HEART_BEAT"):
-        Dispatcher([Row(34, lambda _: Reply()), Row(34, lambda _: Reply())])
+        Dispatcher([Row(34, lambda _: Reply(), ANYBODY), Row(34, lambda _: Reply(), ANYBODY)])
 
 
 def test_a_request_that_a_hook_held_passes_the_hooks_behind_it() -> None:
-    dispatcher = Dispatcher([Row(34, lambda _: Reply())])
+    dispatcher = Dispatcher([Row(34, lambda _: Reply(), ANYBODY)])
     seen: list[str] = []
 
     def before(_: Request) -> None:

@@ -13,6 +13,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
 from rocketlake.net.asked import InvokeTimeout
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.network import Network
@@ -63,12 +64,12 @@ class World:
         self.served = 0
         self.slow: list[int] = []
         rows = [
-            Row(ECHO, self._echo),
-            Row(HOLD, self._hold),
-            Row(FAIL, lambda request: Reply(1 // 0)),
-            Row(BIG, lambda request: Reply(0, body=[memoryview(BIG_BODY)])),
-            Row(NOW, self._answer_now),
-            Row(SLOW, self._slow),
+            Row(ECHO, self._echo, ANYBODY),
+            Row(HOLD, self._hold, ANYBODY),
+            Row(FAIL, lambda request: Reply(1 // 0), ANYBODY),
+            Row(BIG, lambda request: Reply(0, body=[memoryview(BIG_BODY)]), ANYBODY),
+            Row(NOW, self._answer_now, ANYBODY),
+            Row(SLOW, self._slow, ANYBODY),
         ]
         network = self.network("a")
         self.server = Server(Dispatcher(rows), host="a", limits=limits, clock=self.clock, network=network, codec=codec)

@@ -10,6 +10,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.network import CannotListen
 from rocketlake.net.request import Reply
@@ -18,7 +19,7 @@ from rocketlake.protocol.command import Command
 
 
 def echo_server(net: MemoryNet, host: str = "a", port: int = 10911) -> Server:
-    dispatcher = Dispatcher([Row(34, lambda request: Reply(0, body=request.body))])
+    dispatcher = Dispatcher([Row(34, lambda request: Reply(0, body=request.body), ANYBODY)])
     return Server(dispatcher, host=host, port=port, clock=net.clock, network=net.host(host))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.request import Reply
 from rocketlake.net.server import Server
@@ -29,7 +30,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_the_largest_unfinished_frame_is_closed_when_all_together_are_too_many(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    dispatcher = Dispatcher([Row(1, lambda request: Reply(remark=f"{len(request.body)}"))])
+    dispatcher = Dispatcher([Row(1, lambda request: Reply(remark=f"{len(request.body)}"), ANYBODY)])
     async with Server(dispatcher, limits=NetLimits(unfinished_bytes=2048 * KIB)) as server:
         budget = server._unfinished
         links = [await asyncio.open_connection(server.host, server.port) for _ in range(4)]
@@ -59,7 +60,7 @@ async def test_the_largest_unfinished_frame_is_closed_when_all_together_are_too_
 
 async def test_a_body_too_large_for_its_request_is_refused_unread() -> None:
     served = []
-    dispatcher = Dispatcher([Row(1, lambda request: served.append(1) or Reply(), body_bytes_max=KIB)])
+    dispatcher = Dispatcher([Row(1, lambda request: served.append(1) or Reply(), ANYBODY, body_bytes_max=KIB)])
     async with Server(dispatcher) as server:
         reader, writer = await asyncio.open_connection(server.host, server.port)
         for size, wanted in ((KIB, b'"code":0'), (KIB + 1, b"requestBodyBytesMax")):
@@ -71,7 +72,7 @@ async def test_a_body_too_large_for_its_request_is_refused_unread() -> None:
 
 
 async def test_what_would_be_refused_is_answered_when_its_header_is_there_and_its_body_is_passed_by() -> None:
-    dispatcher = Dispatcher([Row(1, lambda request: Reply(remark=f"{len(request.body)}"), body_bytes_max=KIB)])
+    dispatcher = Dispatcher([Row(1, lambda request: Reply(remark=f"{len(request.body)}"), ANYBODY, body_bytes_max=KIB)])
     async with Server(dispatcher) as server:
         reader, writer = await asyncio.open_connection(server.host, server.port)
 

@@ -206,6 +206,10 @@ class FaultyFiles:
             return
         self.inner.write_bytes(path, data)
 
+    def make_private(self, path: Path) -> None:
+        """May fail."""
+        self._do("make_private", path, self.inner.make_private, path)
+
     def sync_dir(self, path: Path) -> None:
         """May fail."""
         self._do("sync_dir", path, self.inner.sync_dir, path)

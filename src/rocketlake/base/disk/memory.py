@@ -287,6 +287,9 @@ class MemoryFiles:
         file.pwrite(data, 0)
         file.sync()
 
+    def make_private(self, path: Path) -> None:
+        """Memory has no modes."""
+
     def sync_dir(self, path: Path) -> None:
         """The names in this folder are safe from now on."""
         for known in [known for known in self._safe_names if known.parent == path and known not in self._nodes]:

@@ -248,6 +248,10 @@ class PosixFiles:
             error.filename = str(path)
             raise
 
+    def make_private(self, path: Path) -> None:
+        """Mode 0600."""
+        path.chmod(0o600)
+
     def sync_dir(self, path: Path) -> None:
         """fsync of the folder."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -110,6 +110,9 @@ class Files(Protocol):
     def write_bytes(self, path: Path, data: Bytes) -> None:
         """Replace the content and sync it (not the name)."""
 
+    def make_private(self, path: Path) -> None:
+        """Let nobody but the owner read or write the file."""
+
     def sync_dir(self, path: Path) -> None:
         """Return when the names in this folder survive a power cut."""
 

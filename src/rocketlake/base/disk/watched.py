@@ -142,6 +142,11 @@ class WatchedFiles:
         self._told("write_bytes", path)
         self.inner.write_bytes(path, data)
 
+    def make_private(self, path: Path) -> None:
+        """As the inner disk."""
+        self._told("make_private", path)
+        self.inner.make_private(path)
+
     def sync_dir(self, path: Path) -> None:
         """As the inner disk."""
         self._told("sync_dir", path)

@@ -47,13 +47,15 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     clamped: bool = False,
+    secret: bool = False,
     why: str = "",
 ) -> Any:
     """A dataclass field that is a setting: its Java name (default: the camelCase of its own), its range, its reason.
 
     `clamped`: a value outside of the range counts as the nearest end of the range, as in RocketMQ.
+    `secret`: the value is shown nowhere.
     """
-    metadata = {"java": java, "low": low, "high": high, "clamped": clamped, "why": why}
+    metadata = {"java": java, "low": low, "high": high, "clamped": clamped, "secret": secret, "why": why}
     if callable(default) and not isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -79,7 +81,12 @@ def to_properties(values: Mapping[str, str]) -> str:
 
 def setting_texts(settings: Any) -> dict[str, str]:
     """Every setting of a settings object by its Java name, as the text a properties file would hold."""
-    return {java_name(field): _to_text(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
+    return {java_name(field): _shown(settings, field) for field in dataclasses.fields(settings)}
+
+
+def _shown(settings: Any, field: dataclasses.Field[Any]) -> str:
+    text = _to_text(getattr(settings, field.name))
+    return "***" if text and field.metadata.get("secret") else text
 
 
 def read_properties(path: Path, files: Files | None = None) -> dict[str, str]:

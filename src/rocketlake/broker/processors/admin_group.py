@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 
-from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.auth.action import Action, on_group
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.clients.disagreement import is_unequal
@@ -27,6 +27,7 @@ from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.subscription import Subscription
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json
@@ -88,9 +89,9 @@ class AdminGroup:
         push: Push,
         record: Callable[[PhysicalOffset], memoryview | None],
         broker_name: Callable[[], str],
-        access: AdminAccess,
+        gate: AccessGate,
     ) -> None:
-        """`record`: the message at a place in the log; `access`: the peers that may take rights from a group."""
+        """`record`: the message at a place in the log; `gate`: asked when rights are taken from a group."""
         self._groups = groups
         self._offsets = offsets
         self._consumers = consumers
@@ -100,7 +101,7 @@ class AdminGroup:
         self._push = push
         self._record = record
         self._broker_name = broker_name
-        self._access = access
+        self._gate = gate
 
     def create(self, request: Request) -> ReplySteps:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
@@ -284,7 +285,7 @@ class AdminGroup:
             or group.retry_max_times < known.retry_max_times
         ):
             what = f"{request_name(request.code)} that takes rights or retries from group {group.name}"
-            check_admin_access(self._access, request.asker.remote[0], what)
+            self._gate.check_admin(request, what, on_group(group.name, Action.UPDATE))
 
     def _answer_when_saved(self, request: Request, reply: Reply) -> Held:
         def kept(problem: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.auth.action import Action, on_topic
 from rocketlake.base.callbacks import Wait
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.clients.consumers import ConsumerTable
@@ -30,6 +30,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.long_text import encoding
@@ -74,9 +75,9 @@ class AdminTopic:
         kept: Kept,
         registration: Registration,
         identity: Callable[[], Identity],
-        access: AdminAccess,
+        gate: AccessGate,
     ) -> None:
-        """`access`: the peers that may take permissions or queues from a topic."""
+        """`gate`: asked when permissions or queues are taken from a topic."""
         self._topics = topics
         self._offsets = offsets
         self._sequences = sequences
@@ -88,7 +89,7 @@ class AdminTopic:
         self._kept = kept
         self._registration = registration
         self._identity = identity
-        self._access = access
+        self._gate = gate
 
     def create(self, request: Request) -> Reply | Held:
         """UPDATE_AND_CREATE_TOPIC."""
@@ -272,7 +273,7 @@ class AdminTopic:
             known.perm & ~topic.perm or topic.read_queues < known.read_queues or topic.write_queues < known.write_queues
         ):
             what = f"{request_name(request.code)} that takes permissions or queues from topic {topic.name}"
-            check_admin_access(self._access, request.asker.remote[0], what)
+            self._gate.check_admin(request, what, on_topic(topic.name, Action.UPDATE))
 
     def _refuse_system(self, name: str) -> None:
         if self._topics.is_system(name):

@@ -6,7 +6,7 @@ Must not know   where offsets are kept.
 
 from __future__ import annotations
 
-from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.auth.action import Action, on_group
 from rocketlake.base.clock import Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
@@ -16,6 +16,7 @@ from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.positions import QueueOffset
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.headers.offset import (
     EarliestTimeHeader,
@@ -47,15 +48,15 @@ class Offset:
         groups: GroupTable,
         consumers: ConsumerTable,
         offsets: OffsetTable,
-        access: AdminAccess,
+        gate: AccessGate,
     ) -> None:
-        """`access`: the peers that may put a group behind the end of a queue, where it misses new messages."""
+        """`gate`: asked when a group is put behind the end of a queue, where it misses new messages."""
         self._store = store
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
         self._offsets = offsets
-        self._access = access
+        self._gate = gate
 
     def query(self, request: Request) -> Reply:
         """QUERY_CONSUMER_OFFSET: the stored offset; 0 for a new group on a queue whose first message lies in memory."""
@@ -87,7 +88,7 @@ class Offset:
         end = self._store.max_offset(name, queue_id)
         if header.commit_offset > end + 1:  # Spark's first offsets are kept as offset + 1
             what = f"offset {header.commit_offset} of group {group} behind the end {end} of queue {queue_id} of {name}"
-            check_admin_access(self._access, request.asker.remote[0], what)
+            self._gate.check_admin(request, what, on_group(group, Action.UPDATE))
         if self._offsets.has_reset(group, name, queue_id):
             if self._will_pull(group):
                 return Reply(remark="Offset has been previously reset")

@@ -18,10 +18,12 @@ from rocketlake.broker.reads.pull_answer import code_of, nothing_to_read, refusa
 from rocketlake.broker.reads.queue_reads import QueueReads
 from rocketlake.broker.reads.replica_choice import ReplicaChoice
 from rocketlake.broker.reads.waiting_pulls import WaitingPulls
-from rocketlake.broker.rights.read import Admission, ReadRights
+from rocketlake.broker.rights.read import INNER_TOPICS, Admission, ReadRights
 from rocketlake.broker.rights.refusal import Refused
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader
+from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import GetResult, GetStatus
 
@@ -42,18 +44,21 @@ class Pull:
         progress: ReadProgress,
         waiting: WaitingPulls,
         replicas: ReplicaChoice,
+        gate: AccessGate,
     ) -> None:
+        """`gate`: asked who may read the broker's own messages."""
         self.rights = rights
         self.reads = reads
         self.progress = progress
         self.waiting = waiting
         self.replicas = replicas
+        self._gate = gate
 
     def pull(self, request: Request) -> Reply | Held:
         """Serve both codes: answer at once, or have the pull wait."""
         header = request.header(PullHeader)
         try:
-            admission = self.rights.admit(request.code, header, request.asker.remote[0])
+            admission = self._admit(request, header)
         except Refused as refused:
             return refusal_of(refused)
         may_wait = not self.waiting.is_closed
@@ -74,6 +79,11 @@ class Pull:
         if code is ResponseCode.PULL_NOT_FOUND and may_wait and header.sys_flag & PULL_SUSPEND:
             return self.waiting.hold(request, header, admission, partial(self._pull_again, header=header))
         return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag, next_id)
+
+    def _admit(self, request: Request, header: PullHeader) -> Admission:
+        if header.topic in INNER_TOPICS:
+            self._gate.check_admin(request, f"{request_name(request.code)} of {header.topic}")
+        return self.rights.admit(request.code, header)
 
     def _placed(self, result: GetResult, header: PullHeader, admission: Admission) -> tuple[ResponseCode, int]:
         """(response code, broker id of the next pull)."""
@@ -101,7 +111,7 @@ class Pull:
         if not request.asker.writable:
             return nothing_to_read(header.queue_offset, self.reads.ends(header), "the link is full")
         try:
-            admission = self.rights.admit(request.code, header, request.asker.remote[0])
+            admission = self._admit(request, header)
         except Refused as refused:
             return refusal_of(refused)
         if not self.replicas.serves:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketlake.auth.admin_access import AccessRefused, AdminAccess, check_admin_access
+from rocketlake.auth.action import AccessRefused
 from rocketlake.base.clock import Clock
 from rocketlake.base.java.json_text import to_text
 from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.cluster.outbound import Identity
 from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.cluster.role import MASTER_ID
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.replicas import HaClientEntry, HaConnectionEntry, HaStatus
 from rocketlake.protocol.headers.replicas import ExchangeHaHeader, MinBrokerIdChangedHeader
@@ -45,7 +46,7 @@ class ReplicaTalk:
         following: Callable[[], FollowerStatus],
         sequences_text: Callable[[], str],
         gap_bytes_max: int,
-        access: AdminAccess,
+        gate: AccessGate,
         clock: Clock,
     ) -> None:
         """`slaves`, `following`: the stream as it is now; `gap_bytes_max`: a slave that lacks more is not in step.
@@ -60,7 +61,7 @@ class ReplicaTalk:
         self._following = following
         self._sequences_text = sequences_text
         self._gap_bytes_max = gap_bytes_max
-        self._access = access
+        self._gate = gate
         self._clock = clock
         self._asked_at = -_ASK_SECONDS_MIN
 
@@ -132,7 +133,7 @@ class ReplicaTalk:
 
     def _hear(self, request: Request, address: str, ha_address: str) -> None:
         try:
-            check_admin_access(self._access, request.asker.remote[0], request_name(request.code))
+            self._gate.check_admin(request, request_name(request.code))
         except AccessRefused:
             self._ask_name_servers()
         else:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from rocketlake.auth.action import Action, on_topic
 from rocketlake.base.errors import RemoteError, one_line
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.delay.parking import TIMER_NAMES, TimerRules
@@ -36,6 +37,7 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.names import dead_letter_topic, retry_topic
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, TopicConfig
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendBackHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -67,7 +69,10 @@ class SendBack:
         stats: BrokerStats,
         timer_rules: TimerRules,
         store_address: Callable[[], tuple[str, int]],
+        gate: AccessGate,
     ) -> None:
+        """`gate`: asked about the topic of the message, which the request names by its place only."""
+        self._gate = gate
         self._store = store
         self._intake = intake
         self._auto_create = auto_create
@@ -87,6 +92,7 @@ class SendBack:
         topic = self._auto_create.for_group(retry_topic(group.name), group.retry_queues, flag)
         self._rights.check_back(topic)
         original = self._look_up(header.offset)
+        self._gate.check_more(request, on_topic(original.topic, Action.SUB))
         retries_max = self._rights.retries_max(group, header.max_reconsume_times, request.command.version)
         is_dead = header.delay_level < 0 or original.reconsume_times >= retries_max
         properties = _marked(original)

@@ -10,6 +10,7 @@ is answered with success, when the disk is as safe as the first answer promised.
 
 from __future__ import annotations
 
+from rocketlake.auth.action import Action, on_topic
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.intake.put_answer import put_failure
@@ -18,9 +19,11 @@ from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.named_half import NamedHalf
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.resume import ResumeCheck
+from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.positions import PhysicalOffset
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.headers.transaction import EndTransactionHeader, ResumeCheckHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -46,8 +49,16 @@ class Transaction:
     """Ends transactions."""
 
     def __init__(
-        self, named: NamedHalf, ledger: HalfLedger, ops: TransactionOps, committed: CommittedSends, resume: ResumeCheck
+        self,
+        named: NamedHalf,
+        ledger: HalfLedger,
+        ops: TransactionOps,
+        committed: CommittedSends,
+        resume: ResumeCheck,
+        gate: AccessGate,
     ) -> None:
+        """`gate`: asked about the topic of the half message, which the field topic only claims."""
+        self._gate = gate
         self._named = named
         self._ledger = ledger
         self._ops = ops
@@ -62,6 +73,7 @@ class Transaction:
             _log.info("transaction %s of group %s: pending. %s", header.msg_id, header.producer_group, remark)
             return Reply()
         half = self._named.find(header)
+        self._gate.check_more(request, on_topic(half.properties[names.REAL_TOPIC], Action.PUB))
         how = _HOW[header.commit_or_rollback]
         known = self._ledger.standing(half)
         if known not in (Standing.OPEN, how):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from rocketlake.auth.admin_access import check_admin_access
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.clients.consumers import BROADCASTING, ConsumerGroup, ConsumerTable
 from rocketlake.broker.config import BrokerConfig, LiveConfig
@@ -24,7 +23,7 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC, OP_TOPIC, Perm, TopicConfig
 from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION
-from rocketlake.protocol.request_code import RequestCode, request_name
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["INNER_TOPICS", "Admission", "ReadAsked", "ReadRights"]
@@ -78,14 +77,13 @@ class ReadRights:
         self._groups = groups
         self._consumers = consumers
 
-    def admit(self, code: int, asked: ReadAsked, remote_host: str) -> Admission:
-        """Let the read in, or raise AccessRefused, RemoteError (Refused, where Apache has a check of its own).
+    def admit(self, code: int, asked: ReadAsked) -> Admission:
+        """Let the read in, or raise RemoteError (Refused, where Apache has a check of its own).
 
-        The admission of a topic outside INNER_TOPICS is as good for every read of the same group, topic and filter.
+        An admission is as good for every read of the same group, topic and filter. Who asks was seen by the gate; a
+        topic of INNER_TOPICS is for administrators, whom the gate tells, too (processors/pull.py).
         """
         config = self._config.now
-        if asked.topic in INNER_TOPICS:
-            check_admin_access(config.admin_access, remote_host, f"{request_name(code)} of {asked.topic}")
         group = self._check_group(config, code, asked)
         topic = self._check_topic(asked)
         members = None if asked.sys_flag & PULL_SUBSCRIPTION else self._check_members(asked, group)

@@ -7,7 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.base.settings.config_file import setting_texts
-from rocketlake.broker.dispatch_table import Row, Use, group_rows, offset_rows, server_rows, topic_rows
+from rocketlake.broker.dispatch_table import Row, group_rows, offset_rows, server_rows, topic_rows
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
@@ -53,7 +53,7 @@ class Administration(Wing):
         tables = (*self._topic_rows(), *self._group_rows(), *self._offset_rows())
         self.rows = (*tables, *self._server_rows())
         self.codes_of_master: list[int] = [
-            row.code for row in tables if row.use is not Use.READ and row.code not in _OF_BOTH
+            row.code for row in tables if not row.needs.only_reads and row.code not in _OF_BOTH
         ]
         """The requests that change tables: a slave would lose the change with the next copy of its master's."""
 
@@ -77,7 +77,7 @@ class Administration(Wing):
                     kept=ground.kept,
                     registration=self._cluster.registration,
                     identity=ground.role.identity,
-                    access=ground.config.now.admin_access,
+                    gate=ground.gate,
                 )
             )
         )
@@ -96,7 +96,7 @@ class Administration(Wing):
                     push=clients.push,
                     record=ground.store.readable_record,
                     broker_name=lambda: ground.config.now.broker_name,
-                    access=ground.config.now.admin_access,
+                    gate=ground.gate,
                 )
             )
         )

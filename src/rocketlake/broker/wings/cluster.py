@@ -14,6 +14,7 @@ from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.wing import Wing
 from rocketlake.net.client import NetClient
+from rocketlake.net.gate.signing import signing
 
 __all__ = ["Cluster"]
 
@@ -23,7 +24,12 @@ class Cluster(Wing):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__("cluster", ground.clock)
-        self.net = NetClient(ground.seams.limits, ground.clock, network=ground.seams.network)
+        self.net = NetClient(
+            ground.seams.limits,
+            ground.clock,
+            network=ground.seams.network,
+            sign=signing(ground.accounts.credentials),
+        )
         outbound = Outbound(self.net, ground.role.identity)
         self.master = KnownMaster(ground.role)
         self.registration = Registration(ground.config, ground.topics, outbound, self.master, ground.clock)

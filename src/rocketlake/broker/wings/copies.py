@@ -53,7 +53,7 @@ class Editions(Wing):
             following=replicas.follower.status,
             sequences_text=lambda: sequences.safe_text,
             gap_bytes_max=ground.config.now.ha_gap_bytes_max,
-            access=ground.config.now.admin_access,
+            gate=ground.gate,
             clock=ground.clock,
         )
         self.rows = tuple(replica_rows(editions, talk, under_controller=ground.config.now.controller_mode))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketlake.auth.server_accounts import ServerAccounts
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.worker import Worker
@@ -32,6 +33,7 @@ from rocketlake.broker.topics.readable_queue import ReadableQueue
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.topic import TopicConfig
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network
 from rocketlake.net.turns import Turns
@@ -65,6 +67,13 @@ class Ground:
         self.seams = seams
         self.clock = clock
         self.config = LiveConfig(config)
+        self.accounts = ServerAccounts(config, self.table_path("accounts.json"), files)
+        self.gate = AccessGate(
+            lambda: self.config.now.admin_access,
+            self.accounts.file,
+            authorizes=config.authorization_enabled,
+            cluster=lambda: self.config.now.cluster_name,
+        )
         self.role = Role(self.config, host, port)
         self.levels = DelayLevels(store_config.message_delay_level)
         self.store = MessageStore(config.store_folder, store_config, files=files, clock=clock, workers=seams.workers)

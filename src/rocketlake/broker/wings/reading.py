@@ -47,12 +47,13 @@ class Reading(Wing):
             ReadProgress(store, offsets, ground.stats, clock),
             WaitingPulls(config, store, self.hold, clock),
             ReplicaChoice(config, store, ground.role, lambda: master.is_there),
+            ground.gate,
         )
         self.rows = tuple(
             reading_rows(
                 pull,
-                Query(store, topics),
-                Offset(store, topics, groups, consumers, offsets, config.now.admin_access),
+                Query(store, topics, ground.gate),
+                Offset(store, topics, groups, consumers, offsets, ground.gate),
             )
         )
         self.run = pull_run(ground, pull)

@@ -67,6 +67,7 @@ class Sending(MasterWing):
             stats=ground.stats,
             timer_rules=ground.timer_rules,
             store_address=ground.role.address,
+            gate=ground.gate,
         )
         reply = SendReply(
             config,

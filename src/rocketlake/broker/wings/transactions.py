@@ -53,7 +53,7 @@ class Transactions(MasterWing):
             ops=ops,
         )
         named = NamedHalf(config, store, ledger, clock)
-        transaction = Transaction(named, ledger, ops, committed, ResumeCheck(store, ledger, ops))
+        transaction = Transaction(named, ledger, ops, committed, ResumeCheck(store, ledger, ops), ground.gate)
         end = ground.cold_requests.handler_in_order(transaction.end)
         early = EarlyEnds(end, ledger, config, clock, is_late=lambda: store.log.is_late)
         self.end_runs = end_runs(ground, ledger, ops, early)

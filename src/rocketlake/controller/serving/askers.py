@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
 
-from rocketlake.auth.admin_access import AccessRefused, AdminAccess, check_admin_access
+from rocketlake.auth.action import AccessRefused
 from rocketlake.controller.group import Group
 from rocketlake.controller.watch.liveness import BrokerKey, Liveness, Pulse
 from rocketlake.controller.watch.probes import Door
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import Request
 from rocketlake.protocol.request_code import request_name
 
@@ -27,10 +28,10 @@ __all__ = ["Askers", "host_of"]
 class Askers:
     """Checks the hosts of askers."""
 
-    def __init__(self, liveness: Liveness, access: AdminAccess, knock: Callable[[str], Awaitable[Door]]) -> None:
+    def __init__(self, liveness: Liveness, gate: AccessGate, knock: Callable[[str], Awaitable[Door]]) -> None:
         """`knock` tells what becomes of a new connection to an address."""
         self._liveness = liveness
-        self._access = access
+        self._gate = gate
         self._knock = knock
 
     def check_broker(self, request: Request, name: str, group: Group, broker_id: int) -> None:
@@ -64,7 +65,7 @@ class Askers:
 
     def check_admin(self, request: Request, action: str) -> None:
         """Return if the asker's host is an administrator's. Raises AccessRefused."""
-        check_admin_access(self._access, request.asker.remote[0], action)
+        self._gate.check_host(request.asker.remote[0], action)
 
     def is_broker(self, request: Request, name: str, group: Group, broker_id: int) -> bool:
         """True if the asker's host is this member's."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from rocketlake.auth.admin_access import check_admin_access
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
@@ -19,6 +18,7 @@ from rocketlake.model.route import MASTER_ID
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import Link, Registration, RouteTable
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody
@@ -48,11 +48,14 @@ _log = get_logger("namesrv.brokers")
 class Brokers:
     """REGISTER_BROKER, and the other requests that change the route table."""
 
-    def __init__(self, routes: RouteTable, kv_config: KVConfig, config: LiveConfig, clock: Clock) -> None:
+    def __init__(
+        self, routes: RouteTable, kv_config: KVConfig, config: LiveConfig, gate: AccessGate, clock: Clock
+    ) -> None:
         self._warnings = RareWarnings(_log, clock=clock)
         self._routes = routes
         self._kv_config = kv_config
         self._config = config
+        self._gate = gate
         self.on_heartbeat: list[Callable[[Request, BrokerHeartbeatHeader], object]] = []
         self.has_place: Callable[[Request, str, int, str], bool] = _nobody_has_a_place
         """True if a controller knows the broker of this name and id (0: the master) at this address, and the request
@@ -200,7 +203,7 @@ class Brokers:
         """Let only the host of the living broker, or an administrator, go on."""
         host = request.asker.remote[0]
         if link is not None and link.remote[0] != host:
-            check_admin_access(self._config.now.admin_access, host, what)
+            self._gate.check_host(host, what)
 
     def _ordered_topics(self) -> bytes | None:
         if not self._config.now.return_order_topic_config_to_broker:

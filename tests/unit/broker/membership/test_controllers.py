@@ -25,6 +25,7 @@ from rocketlake.broker.membership.lives import Lives
 from rocketlake.broker.replicas.furthest_log import FurthestLog
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.server import Server
@@ -84,7 +85,7 @@ class World:
                 self.asked.append((address, code))
                 return answer(request)
 
-            return Row(code, handler)
+            return Row(code, handler, ANYBODY)
 
         rows = [noted(Code[f"CONTROLLER_{name}"], answer) for name, answer in answers.items()]
         network = self.net.host(host)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from rocketlake.auth.admin_access import AccessRefused
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.clients.consumers import ConsumerTable
@@ -17,7 +14,7 @@ from rocketlake.broker.rights.read import ReadRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.group import GroupConfig
-from rocketlake.model.topic import HALF_TOPIC, Perm, TopicConfig
+from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.protocol.request_code import RequestCode as Request
 from rocketlake.protocol.response_code import ResponseCode as Code
 from tests.requests import pull_header
@@ -39,7 +36,7 @@ class World:
 
     def refusal(self, code: int = Request.PULL_MESSAGE, **fields: Any) -> tuple[int, str | None] | None:
         try:
-            self.rights.admit(code, pull_header(**fields), "10.0.0.1")
+            self.rights.admit(code, pull_header(**fields))
         except Refused as refused:
             return refused.code, refused.forbidden_type
         return None
@@ -69,19 +66,11 @@ def test_the_first_check_that_fails_is_told() -> None:
     assert world.refusal() is None
 
 
-def test_messages_that_are_not_sent_yet_are_for_administrators() -> None:
-    rights = World().rights
-    with pytest.raises(AccessRefused, match="adminAccess=LOOPBACK"):
-        rights.admit(Request.PULL_MESSAGE, pull_header(topic=HALF_TOPIC), "10.0.0.1")
-    with pytest.raises(Refused, match="does not exist"):  # from this machine the next check has its say
-        rights.admit(Request.PULL_MESSAGE, pull_header(topic=HALF_TOPIC), "127.0.0.1")
-
-
 def test_an_admission_is_in_force_until_a_setting_behind_it_is_replaced() -> None:
     world = World()
     world.groups.put(GroupConfig("g"))
     world.topics.put(TopicConfig("T"))
-    admission = world.rights.admit(Request.PULL_MESSAGE, pull_header(), "10.0.0.1")
+    admission = world.rights.admit(Request.PULL_MESSAGE, pull_header())
     assert world.rights.is_in_force(admission)
     for change in (
         lambda: world.topics.put(TopicConfig("T")),
@@ -90,5 +79,5 @@ def test_an_admission_is_in_force_until_a_setting_behind_it_is_replaced() -> Non
     ):
         change()
         assert not world.rights.is_in_force(admission)
-        admission = world.rights.admit(Request.PULL_MESSAGE, pull_header(), "10.0.0.1")
+        admission = world.rights.admit(Request.PULL_MESSAGE, pull_header())
         assert world.rights.is_in_force(admission)

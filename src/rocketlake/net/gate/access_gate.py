@@ -1,0 +1,106 @@
+"""AccessGate: the one place where a server asks whether a request is allowed.
+
+Owns        the order: who signed it, then whether that user may do it; without users, the rule for administrators.
+Must not know   the needs of single codes (needs.py), the rules (rocketlake.auth).
+
+| Server | Who | What |
+|---|---|---|
+| without users | nobody is asked | what takes something away: the hosts of adminAccess (decision 0004) |
+| authenticationEnabled | each request is signed by an enabled user | the same |
+| authorizationEnabled, too | the same | the user's policies decide; super users may do all |
+
+Requests from inside the process are trusted: nobody else can make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.auth.account_file import AccountFile
+from rocketlake.auth.action import AccessRefused, Action, Kind, Need, on_cluster
+from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.auth.user import User
+from rocketlake.net.gate.needs import Needs
+from rocketlake.net.request import Request
+from rocketlake.protocol.request_code import request_name
+
+__all__ = ["AccessGate"]
+
+
+class AccessGate:
+    """Of one server; it stands before the handlers of all its listeners."""
+
+    def __init__(
+        self,
+        access: Callable[[], AdminAccess],
+        file: AccountFile | None = None,
+        *,
+        authorizes: bool = False,
+        cluster: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`file`: None: without users. `authorizes`: policies decide. `cluster`: the name that policies use."""
+        assert file is not None or not authorizes, "policies without users would believe any name"
+        self._access = access
+        self._file = file
+        self.authorizes = authorizes
+        self._cluster = cluster
+
+    @property
+    def asks_who(self) -> bool:
+        """True if only known users may ask."""
+        return self._file is not None
+
+    def check(self, request: Request, needs: Needs) -> None:
+        """Return if the request may be served, else raise AccessRefused."""
+        if request.asker.inside or not needs.signed:
+            return
+        if self._file is not None:
+            request.user = self._signer(self._file, request)
+        if not self.authorizes:
+            if needs.takes:
+                self.check_host(request.asker.remote[0], request_name(request.code))
+        elif (user := request.user) is not None and not user.is_super:
+            for need in needs.of(request):
+                self._check(request, user, need)
+
+    def check_more(self, request: Request, *wanted: Need) -> None:
+        """As it turns out, the request needs this, too. Nothing is asked without policies."""
+        user = request.user
+        if self.authorizes and user is not None and not user.is_super:
+            for need in wanted:
+                self._check(request, user, need)
+
+    def check_admin(self, request: Request, what: str, need: Need | None = None) -> None:
+        """As it turns out, the request takes something away. `need`: with policies; None: to change the cluster."""
+        if request.asker.inside:
+            return
+        if not self.authorizes:
+            self.check_host(request.asker.remote[0], what)
+        elif request.user is None:
+            raise AccessRefused(f"{what}: nobody signed the request", hint="sign it as a user who may do it")
+        else:
+            self.check_more(request, need or on_cluster(Action.UPDATE))
+
+    def check_host(self, host: str, what: str) -> None:
+        """Return if this host is an administrator's. For servers without policies."""
+        check_admin_access(self._access(), host, what)
+
+    def _signer(self, file: AccountFile, request: Request) -> User:
+        command = request.command
+        fields = command.fields or {}
+        try:
+            return file.accounts.signer(fields, request.body, version=command.version)
+        except AccessRefused:
+            # Another server of this machine may have changed the file since it was looked at.
+            if not file.refresh():
+                raise
+        return file.accounts.signer(fields, request.body, version=command.version)
+
+    def _check(self, request: Request, user: User, need: Need) -> None:
+        assert self._file is not None
+        if need.kind is Kind.CLUSTER and not need.name:
+            need = Need(Kind.CLUSTER, self._cluster(), need.actions)
+        host, what = request.asker.remote[0], request_name(request.code)
+        if not self._file.accounts.verdict(user, need, host).allowed:
+            self._file.refresh()
+            self._file.accounts.check(user, need, host, what)

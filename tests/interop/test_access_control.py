@@ -1,0 +1,78 @@
+"""Users and policies with Apache's own clients and its mqadmin, 5.5.0: who may do what on our cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.apache import free_ports, run_driver, wait_for_port
+from interop.replicas import mqadmin
+
+pytestmark = pytest.mark.interop
+
+ADMIN = ("root-user", "root-secret-1")
+ALICE = ("alice", "alice-secret-1")
+BOB = ("bob", "bob-secret-1")
+
+
+@pytest.fixture(scope="module")
+def guarded(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name server of our cluster that knows users and their policies."""
+    root = tmp_path_factory.mktemp("guarded")
+    namesrv_port, broker_port = free_ports(2)
+    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data")]
+    command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port)]
+    first = f'{{"username":"{ADMIN[0]}","password":"{ADMIN[1]}"}}'
+    for setting in ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}"):
+        command += ["--set", setting]
+    with (root / "up.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for_port(broker_port, process)
+        yield f"127.0.0.1:{namesrv_port}"
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0, (root / "up.log").read_text()[-3000:]
+
+
+@pytest.fixture(scope="module")
+def admin_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of mqadmin that signs as the administrator."""
+    home = tmp_path_factory.mktemp("admin")
+    (home / "conf").mkdir()
+    (home / "conf" / "tools.yml").write_text(f"accessKey: {ADMIN[0]}\nsecretKey: {ADMIN[1]}\n")
+    return home
+
+
+def test_an_administrator_lets_a_user_send_to_one_topic(guarded: str, admin_home: Path) -> None:
+    cluster = ("-n", guarded, "-c", "DefaultCluster")
+    shown = mqadmin(
+        admin_home,
+        ("updateTopic", *cluster, "-t", "Orders"),
+        ("createUser", *cluster, "-u", ALICE[0], "-p", ALICE[1]),
+        ("createAcl", *cluster, "-s", "User:alice", "-r", "Topic:Orders,Group:alice*", "-a", "Pub,Sub", "-d", "Allow"),
+        ("createUser", *cluster, "-u", BOB[0], "-p", BOB[1]),
+        ("createAcl", *cluster, "-s", "User:bob", "-r", "Topic:Orders", "-a", "Sub", "-d", "Allow"),
+        ("listUser", *cluster),
+        ("getAcl", *cluster, "-s", "User:alice"),
+    )
+    assert all("success" in text for text in shown[:5]), shown
+    assert "alice" in shown[5] and not any(secret in shown[5] for secret in (ADMIN[1], ALICE[1], BOB[1]))
+    assert "Topic:Orders" in shown[6] and "Pub" in shown[6]
+    assert run_driver("Produce", guarded, "Orders", "sync", 20, 50, "A", peer="server550", user=ALICE)["sent"] == 20
+    got = run_driver(
+        "Consume", guarded, "Orders", "alice_reads", "*", "concurrent", 20, 30, 0, peer="server550", user=ALICE
+    )
+    assert (got["distinct"], got["duplicates"]) == (20, 0)
+    for user, topic, why in (
+        (None, "Orders", "No route info"),
+        (("alice", "wrong-secret-1"), "Orders", "No route info"),
+        (ALICE, "Payments", "CODE: 16"),
+        (BOB, "Orders", "user bob from 127.0.0.1 lacks Pub on Topic:Orders"),
+    ):
+        with pytest.raises(RuntimeError, match=why):
+            run_driver("Produce", guarded, topic, "sync", 1, 50, "A", peer="server550", user=user)
