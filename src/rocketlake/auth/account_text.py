@@ -18,7 +18,21 @@ from rocketlake.auth.policy import Acl, Decision, Entry, PolicyType, Resource
 from rocketlake.auth.user import User, UserStatus, UserType
 from rocketlake.base.errors import UsageError
 
-__all__ = ["AclInfo", "UserInfo", "accounts_text", "acl_entries", "acl_info", "parse", "parse_accounts", "user_of"]
+__all__ = [
+    "SUBJECT",
+    "AclInfo",
+    "EntryInfo",
+    "PolicyInfo",
+    "UserInfo",
+    "accounts_text",
+    "acl_entries",
+    "acl_info",
+    "action_of",
+    "parse",
+    "parse_accounts",
+    "user_info",
+    "user_of",
+]
 
 SUBJECT: Final = "User:"
 T = TypeVar("T")
@@ -148,13 +162,19 @@ def parse_accounts(text: str) -> tuple[dict[str, User], dict[str, Acl]]:
     return users, acls
 
 
+def action_of(text: str) -> Action:
+    """The action of this name. Raises UsageError."""
+    action = _one_of(Action, text)
+    if action is None:
+        raise UsageError("an action is empty", hint="name one, such as Pub")
+    return action
+
+
 def _actions(texts: Iterable[str]) -> Iterable[Action]:
     for text in texts:
         if text.lower() == "any":
             raise UsageError("Any is no action of a policy", hint="use All")
-        action = _one_of(Action, text)
-        assert action is not None
-        yield action
+        yield action_of(text)
 
 
 E_ = TypeVar("E_", UserType, UserStatus, PolicyType, Decision, Action)

@@ -12,7 +12,9 @@ from typing import Annotated
 
 import typer
 
+from rocketlake.auth.credentials import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, Credentials
 from rocketlake.cli import (
+    acl,
     dlq,
     follow,
     group,
@@ -52,6 +54,7 @@ app.add_typer(schedule.app, name="schedule")
 app.add_typer(message_look.app, name="message")
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(acl.app, name="acl")
 app.add_typer(replicas.app, name="replicas")
 app.add_typer(lake.app, name="lake")
 app.add_typer(pipeline.app, name="pipeline")
@@ -79,6 +82,14 @@ def _options(
             show_default=False,
         ),
     ] = None,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(
+            "--credentials",
+            help="Sign requests to servers, by this file with accessKey and secretKey.",
+            show_default=False,
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the build."),
@@ -87,3 +98,6 @@ def _options(
     if tls_config is not None:
         # Where every client looks, those in processes that a command starts, too.
         os.environ["ROCKETLAKE_TLS_CONFIG"] = str(tls_config.absolute())
+    if credentials is not None:
+        user = Credentials.from_file(credentials)
+        os.environ |= {ACCESS_KEY_VARIABLE: user.access_key, SECRET_KEY_VARIABLE: user.secret_key}

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from enum import Enum
+from pathlib import Path
 
+from rocketlake.auth.credentials import Credentials
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import setting
 from rocketlake.model.topic import TRACE_TOPIC
@@ -99,6 +101,14 @@ class ClientConfig(Ranged):
         why="file of certificates, as Apache's tls.config.file; empty: ROCKETLAKE_TLS_CONFIG, or with useTLS"
         " /etc/rocketmq/tls.properties if it is there",
     )
+    credentials: Credentials | None = setting(
+        None, why="access key and secret key of a user; None: those of credentialsFile, else of the environment"
+    )
+    credentials_file: str = setting(
+        "",
+        why="file with the lines accessKey: ... and secretKey: ..., as Apache's tools.yml; empty: the variables"
+        " ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY, and without them nothing is signed",
+    )
     trace: bool = setting(
         False, java="enableTrace", why="tell the trace topic about each send, transaction and listener call"
     )
@@ -109,6 +119,15 @@ class ClientConfig(Ranged):
         """Whether connections are encrypted, and the file of certificates."""
         file = self.tls_config_file or os.environ.get(TLS_VARIABLE, "")
         return TlsChoice(use_tls=self.use_tls or bool(file), file=file)
+
+    @property
+    def user(self) -> Credentials | None:
+        """What requests are signed with; None: they are not signed. UsageError: the file cannot be read."""
+        if self.credentials is not None:
+            return self.credentials
+        if self.credentials_file:
+            return Credentials.from_file(Path(self.credentials_file).expanduser())
+        return Credentials.from_environment()
 
     @property
     def name_servers(self) -> tuple[str, ...]:

@@ -28,24 +28,24 @@ _SWITCH_SECONDS = 0.0005
 class _Process:
     """Shared by one process: a loop on a thread of its own, and a client for each cluster.
 
-    A cluster is a list of name servers and a file of certificates.
+    A cluster is a list of name servers, a file of certificates and one of credentials.
     """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self._clients: dict[tuple[str, str], ClientInstance] = {}
+        self._clients: dict[tuple[str, str, str], ClientInstance] = {}
         self._lock = threading.Lock()
         # With Python's 5 ms the network would pause that long whenever the other thread makes rows of a chunk.
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         threading.Thread(target=self.loop.run_forever, name="rocketlake-spark", daemon=True).start()
 
-    def client(self, namesrv: str, tls_file: str) -> ClientInstance:
+    def client(self, namesrv: str, tls_file: str, credentials_file: str) -> ClientInstance:
         """The client of this cluster, started."""
-        key = namesrv, tls_file
+        key = namesrv, tls_file, credentials_file
         with self._lock:
             if key not in self._clients:
-                started = asyncio.run_coroutine_threadsafe(self._start(namesrv, tls_file), self.loop)
+                started = asyncio.run_coroutine_threadsafe(self._start(*key), self.loop)
                 self._clients[key] = started.result()
             return self._clients[key]
 
@@ -57,8 +57,13 @@ class _Process:
                 asyncio.run_coroutine_threadsafe(client.stop(), self.loop).result(_END_SECONDS)
 
     @staticmethod
-    async def _start(namesrv: str, tls_file: str) -> ClientInstance:
-        settings = ClientConfig(namesrv=namesrv, call_timeout_ms=_ROUTE_TIMEOUT_MS, tls_config_file=tls_file)
+    async def _start(namesrv: str, tls_file: str, credentials_file: str) -> ClientInstance:
+        settings = ClientConfig(
+            namesrv=namesrv,
+            call_timeout_ms=_ROUTE_TIMEOUT_MS,
+            tls_config_file=tls_file,
+            credentials_file=credentials_file,
+        )
         client = ClientInstance(settings)
         await client.start()
         return client
@@ -68,16 +73,19 @@ _process: _Process | None = None
 _process_lock = threading.Lock()
 
 
-def cluster_client(namesrv: str, tls_file: str = "") -> tuple[ClientInstance, asyncio.AbstractEventLoop]:
+def cluster_client(
+    namesrv: str, tls_file: str = "", credentials_file: str = ""
+) -> tuple[ClientInstance, asyncio.AbstractEventLoop]:
     """The client of this cluster over the links this process already has, and the loop it lives on.
 
     `tls_file`: of certificates; empty: that of the variable ROCKETLAKE_TLS_CONFIG, or the connections are plain.
+    `credentials_file`: of a user; empty: ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY, or nothing is signed.
     """
     global _process
     with _process_lock:
         if _process is None or _process.pid != os.getpid():
             _process = _Process()
-        return _process.client(namesrv, tls_file), _process.loop
+        return _process.client(namesrv, tls_file, credentials_file), _process.loop
 
 
 def end_client(namesrv: str) -> None:

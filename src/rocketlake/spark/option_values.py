@@ -18,7 +18,7 @@ __all__ = ["Given", "OptionNames", "local_path", "options_of_new_table", "scheme
 _SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _NEW_TABLE_PREFIX = "option."
 _CLIENT_HINT = (
-    "client.* settings cannot be passed through: set 'tlsConfigFile' to encrypt; access keys are not built yet, and a "
+    "client.* settings cannot be passed through: set 'tlsConfigFile' to encrypt and 'credentialsFile' to sign; a "
     "secret must never stand in an option: Spark shows options in plans and logs"
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")

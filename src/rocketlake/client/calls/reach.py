@@ -1,6 +1,6 @@
-"""How clients reach servers: the settings of a client -> a NetClient that encrypts as they say.
+"""How clients reach servers: the settings of a client -> a NetClient that encrypts and signs as they say.
 
-Owns        what each client of this process is given: its network.
+Owns        what each client of this process is given: its network, the user it signs as.
 Must not know   who asks, and what.
 
 The one place where clients of settings are made: what all of them need comes in here.
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from rocketlake.base.clock import Clock
 from rocketlake.client.config import ClientConfig
 from rocketlake.net.client import NetClient
+from rocketlake.net.gate.signing import signing
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.request import Handler
 from rocketlake.net.tls.certificates import Certificates
@@ -27,10 +28,12 @@ def net_client(
     handlers: Mapping[int, Handler] | None = None,
     network: Network | None = None,
 ) -> NetClient:
-    """A client by these settings, else by those of the environment. UsageError: its certificates cannot be used.
+    """A client by these settings, else by those of the environment. UsageError: its certificates or its
+    credentials cannot be used.
 
     `network`: of a simulation. `handlers` serve the requests that servers send.
     """
     config = config or ClientConfig()
     secure = SecureNetwork(network or TcpNetwork(), Certificates(config.tls, clock))
-    return NetClient(None, clock, handlers, network=secure)
+    user = config.user
+    return NetClient(None, clock, handlers, network=secure, sign=None if user is None else signing(lambda: user))

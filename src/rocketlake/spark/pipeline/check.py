@@ -34,8 +34,8 @@ _FILTERED_ROWS = 1000
 """Messages read for a sample when the broker filters: few of them may match."""
 _CELL_CHARS = 60
 _BATCH_OPTIONS = (
-    "namesrvAddr", "nameServer", "tlsConfigFile", "tags", "filter.sql92", "columns", "includeProperties",
-    "includeSystemTopics", "pullBatchSize", "pullTimeoutMs", "failOnDataLoss",
+    "namesrvAddr", "nameServer", "tlsConfigFile", "credentialsFile", "tags", "filter.sql92", "columns",
+    "includeProperties", "includeSystemTopics", "pullBatchSize", "pullTimeoutMs", "failOnDataLoss",
 )  # fmt: skip
 """Options of a stream that mean the same for the sample."""
 
@@ -86,7 +86,11 @@ def _reach(options: dict[str, str], where: str) -> ClientConfig:
     address = by_lower.get("namesrvaddr") or by_lower.get("nameserver")
     if not address:
         raise UsageError("the name server is not given", where=where, hint="add namesrvAddr: 127.0.0.1:9876")
-    return ClientConfig(namesrv=address, tls_config_file=by_lower.get("tlsconfigfile", ""))
+    return ClientConfig(
+        namesrv=address,
+        tls_config_file=by_lower.get("tlsconfigfile", ""),
+        credentials_file=by_lower.get("credentialsfile", ""),
+    )
 
 
 def _topics(options: dict[str, str], config: ClientConfig) -> list[str]:

@@ -26,7 +26,7 @@ _CALL_TIMEOUT_MS = 10_000
 
 def connect(options: SinkOptions) -> ClusterSends:
     """The cluster of these options, over the links this process already has."""
-    return ClusterSends(*cluster_client(options.namesrv, options.tls_file))
+    return ClusterSends(*cluster_client(options.namesrv, options.tls_file, options.credentials_file))
 
 
 class ClusterSends:

@@ -21,6 +21,7 @@ __all__ = ["DESCRIPTIONS", "DLQ_SUFFIX", "NAMES", "SinkOptions", "parse_options"
 DESCRIPTIONS: dict[str, str] = {
     "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
     "tlsConfigFile": "file of certificates, on each worker at this path; connections are encrypted then",
+    "credentialsFile": "file with accessKey and secretKey of a user, on driver and workers at this path",
     "topic": "topic of all rows; without it each row names one in column `topic`",
     "deliveryGuarantee": "`at_least_once` (default) or `effectively_once`: the broker drops what a repeated task sends",
     "producerId": "batch writes: a name that a repeated write has again, so that it can be told; needs `batchId`",
@@ -83,6 +84,7 @@ class SinkOptions:
     store: Settings = ()
     """Options of the object store on which `dlq_path` lies."""
     tls_file: str = ""
+    credentials_file: str = ""
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -120,6 +122,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         retry_interval_ms=given.number("retryIntervalMs", 100, low=1, high=5000),
         progress_path=given.path("progressPath"),
         tls_file=given.path("tlsConfigFile"),
+        credentials_file=given.path("credentialsFile"),
     )
 
 

@@ -50,7 +50,7 @@ _OUTCOMES = {
 
 def connect(options: SourceOptions) -> ClusterBrokers:
     """The cluster of these options, over the links this process already has."""
-    return ClusterBrokers(options, *cluster_client(options.namesrv, options.tls_file))
+    return ClusterBrokers(options, *cluster_client(options.namesrv, options.tls_file, options.credentials_file))
 
 
 class ClusterBrokers:

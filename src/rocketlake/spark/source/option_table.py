@@ -16,6 +16,7 @@ __all__ = ["DESCRIPTIONS", "NAMES"]
 DESCRIPTIONS: dict[str, str] = {
     "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
     "tlsConfigFile": "file of certificates, on each worker at this path; connections are encrypted then",
+    "credentialsFile": "file with accessKey and secretKey of a user, on driver and workers at this path",
     "subscribe": "topics, comma separated; exactly one of `subscribe`, `subscribePattern`, `assign` is required",
     "subscribePattern": "regular expression for whole topic names, looked at again while the stream runs",
     "assign": 'single queues, `{"topic": {"broker": [0, 1]}}`; queues made later do not join',
@@ -63,7 +64,7 @@ DESCRIPTIONS: dict[str, str] = {
 }
 
 _NO_SECRETS = (
-    "access keys are not built yet, and a secret must never stand in an option: Spark shows options in plans and logs"
+    "set 'credentialsFile' to sign; a secret must never stand in an option: Spark shows options in plans and logs"
 )
 
 # Names of Kafka's and of other RocketMQ connectors -> the cure here.

@@ -56,6 +56,7 @@ class SourceOptions:
     store: Settings = ()
     """Options of the object store on which folders lie."""
     tls_file: str = ""
+    credentials_file: str = ""
 
     @property
     def start_group(self) -> str:
@@ -102,6 +103,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         broker_wait_ms=given.duration_ms("brokerWait", "2m"),
         store=store_settings(given.values),
         tls_file=given.path("tlsConfigFile"),
+        credentials_file=given.path("credentialsFile"),
     )
     _check_together(parsed, given, streaming=streaming)
     return parsed

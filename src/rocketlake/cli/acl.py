@@ -1,0 +1,253 @@
+"""`rocketlake acl ...`: the users of a cluster, and what they may do.
+
+Owns        options and output of these commands.
+Must not know   which servers are asked (cluster_accounts.py), how an entry decides (rocketlake.auth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Output, amount, show
+
+if TYPE_CHECKING:
+    from rocketlake.auth.account_text import AclInfo
+    from rocketlake.auth.action import Need
+    from rocketlake.cli.cluster_accounts import ClusterAccounts
+
+__all__ = ["app"]
+
+app = CommandTree(help="Users, and what they may do.")
+
+T = TypeVar("T")
+User = Annotated[str, typer.Argument(help="Name of the user; its clients have it as access key.", show_default=False)]
+Actions = Annotated[
+    str,
+    typer.Argument(help="Pub, Sub, Create, Update, Delete, Get, List, All; several: Pub,Sub.", show_default=False),
+]
+ResourceText = Annotated[
+    str, typer.Argument(help="Topic:NAME, Group:PREFIX*, Cluster:*, or * for all.", show_default=False)
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", help="File whose first line is the secret key.", show_default=False),
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option("--from", help="Only from this address or network; may be repeated.", show_default=False),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.command()
+def users(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+    """List the users. Secrets are never shown."""
+    found = _with(namesrv, lambda accounts: accounts.users())
+    rows = [(info.username, info.user_type, info.user_status) for info in found]
+    show(("user", "type", "status"), rows, output, none="there are no users")
+
+
+@app.command()
+def add(
+    user: User,
+    password_file: PasswordFile = None,
+    is_super: Annotated[bool, typer.Option("--super", help="The user may do everything.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Make a user. Without --password-file a secret is made and printed once."""
+    from rocketlake.auth.account_text import UserInfo
+    from rocketlake.auth.user import new_password
+
+    password = new_password() if password_file is None else _first_line(password_file)
+    info = UserInfo(user, password, "Super" if is_super else "Normal")
+    servers = _with(namesrv, lambda accounts: accounts.put_user(info, is_new=True))
+    typer.echo(f"user {user} is known to {amount(len(servers), 'server')}")
+    if password_file is None:
+        typer.echo(f"accessKey: {user}\nsecretKey: {password}")
+
+
+@app.command()
+def change(
+    user: User,
+    password_file: PasswordFile = None,
+    disable: Annotated[
+        bool | None, typer.Option("--disable/--enable", help="Refuse its requests, or take them.", show_default=False)
+    ] = None,
+    is_super: Annotated[
+        bool | None,
+        typer.Option("--super/--normal", help="May do all, or what policies say.", show_default=False),
+    ] = None,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Change a user: its secret, its status, its type."""
+    from rocketlake.auth.account_text import UserInfo
+
+    info = UserInfo(
+        user,
+        None if password_file is None else _first_line(password_file),
+        None if is_super is None else "Super" if is_super else "Normal",
+        None if disable is None else "disable" if disable else "enable",
+    )
+
+    async def work(accounts: ClusterAccounts) -> list[str]:
+        await accounts.user(user)
+        return await accounts.put_user(info, is_new=False)
+
+    typer.echo(f"user {user} is changed on {amount(len(_with(namesrv, work)), 'server')}")
+
+
+@app.command()
+def remove(user: User, yes: Yes = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+    """Delete a user with its policies."""
+    if not yes:
+        confirm(f"Delete user {user}? Its clients are refused from then on.")
+    servers = _with(namesrv, lambda accounts: accounts.drop_user(user))
+    typer.echo(f"user {user} is deleted on {amount(len(servers), 'server')}")
+
+
+@app.command("show")
+def show_policies(
+    user: Annotated[str, typer.Argument(help="Only of this user.", show_default=False)] = "",
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """List policies."""
+    found = _with(namesrv, lambda accounts: accounts.acls(user))
+    rows = [
+        (
+            name,
+            entry.decision.value,
+            ",".join(sorted(action.value for action in entry.actions)),
+            str(entry.resource),
+            ",".join(entry.sources) or None,
+            kind.value,
+        )
+        for name, acl in sorted(found.items())
+        for kind, entry in acl.entries
+    ]
+    show(("user", "decision", "actions", "resource", "from", "policy"), rows, output, none="there are no policies")
+
+
+@app.command()
+def allow(
+    user: User, actions: Actions, resource: ResourceText, source: Sources = None, namesrv: Namesrv = NAMESRV_DEFAULT
+) -> None:
+    """Allow a user something; in place of what was decided for the same resource."""
+    _decide("Allow", user, actions, resource, source, namesrv)
+
+
+@app.command()
+def deny(
+    user: User, actions: Actions, resource: ResourceText, source: Sources = None, namesrv: Namesrv = NAMESRV_DEFAULT
+) -> None:
+    """Deny a user something; in place of what was decided for the same resource."""
+    _decide("Deny", user, actions, resource, source, namesrv)
+
+
+@app.command()
+def forget(
+    user: User,
+    resource: Annotated[
+        str | None, typer.Argument(help="Resource as `acl show` prints it; none: all.", show_default=False)
+    ] = None,
+    yes: Yes = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Delete what was decided for a resource, or all policies of a user."""
+    what = f"the policy of {user} for {resource}" if resource else f"all policies of {user}"
+    if not yes:
+        confirm(f"Delete {what}?")
+    servers = _with(namesrv, lambda accounts: accounts.drop_policies(user, resource))
+    typer.echo(f"deleted {what} on {amount(len(servers), 'server')}")
+
+
+@app.command()
+def explain(
+    user: User,
+    action: Annotated[str, typer.Argument(help="Pub, Sub, Create, Update, Delete, Get or List.", show_default=False)],
+    resource: Annotated[str, typer.Argument(help="Topic:NAME, Group:NAME or Cluster:NAME.", show_default=False)],
+    host: Annotated[str, typer.Option("--from", help="Address from which the user would ask.")] = "127.0.0.1",
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Say whether a user may do something, and which policy decides. Exits with 1 if it may not."""
+    from rocketlake.auth.policy import Acl
+
+    need = _need(action, resource)
+
+    async def work(accounts: ClusterAccounts) -> tuple[bool, str]:
+        info = await accounts.user(user)
+        if (info.user_status or "").lower() == "disable":
+            return False, f"user {user} is disabled"
+        if (info.user_type or "").lower() == "super":
+            return True, f"{user} is a super user"
+        verdict = (await accounts.acls(user)).get(user, Acl()).verdict(need, host)
+        return verdict.allowed, verdict.why
+
+    allowed, why = _with(namesrv, work)
+    typer.echo(f"{'allowed' if allowed else 'refused'}: {why}")
+    if not allowed:
+        raise typer.Exit(1)
+
+
+def _decide(decision: str, user: str, actions: str, resource: str, sources: list[str] | None, namesrv: str) -> None:
+    from rocketlake.auth.account_text import acl_entries
+
+    info = _acl(decision, user, actions, resource, sources)
+    ((_, entry),) = acl_entries(info)  # a bad one is refused here, before any server has it
+
+    async def work(accounts: ClusterAccounts) -> list[str]:
+        await accounts.user(user)
+        return await accounts.put_policies(info)
+
+    typer.echo(f"user {user}: {entry}, on {amount(len(_with(namesrv, work)), 'server')}")
+
+
+def _acl(decision: str, user: str, actions: str, resource: str, sources: list[str] | None) -> AclInfo:
+    from rocketlake.auth.account_text import SUBJECT, AclInfo, EntryInfo, PolicyInfo
+
+    names = [name.strip() for name in actions.split(",") if name.strip()]
+    return AclInfo(SUBJECT + user, [PolicyInfo("Custom", [EntryInfo(resource, names, sources or None, decision)])])
+
+
+def _need(action: str, text: str) -> Need:
+    from rocketlake.auth.account_text import action_of
+    from rocketlake.auth.action import Kind, Need, on_topic
+    from rocketlake.auth.policy import Resource
+    from rocketlake.base.errors import UsageError
+
+    resource = Resource.parse(text)
+    if resource.is_prefix:
+        raise UsageError(f"{text} is no single resource", hint="name one, such as Topic:orders")
+    asked = action_of(action)
+    return (
+        on_topic(resource.name, asked) if resource.kind is Kind.TOPIC else Need(resource.kind, resource.name, (asked,))
+    )
+
+
+def _first_line(path: Path) -> str:
+    from rocketlake.base.errors import UsageError
+
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the password cannot be read: {error}", hint="give a file that may be read") from None
+    if not lines:
+        raise UsageError(f"{path} is empty", hint="write the password into its first line")
+    return lines[0]
+
+
+def _with(namesrv: str, work: Callable[[ClusterAccounts], Awaitable[T]]) -> T:
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.cluster_accounts import ClusterAccounts
+
+    async def ask() -> T:
+        async with Cluster(namesrv) as cluster:
+            return await work(ClusterAccounts(cluster))
+
+    return run(ask())

@@ -1,0 +1,151 @@
+"""Our own cluster with users and policies: our client, the command line, what nobody gets to see."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake import ClientConfig, Message, Producer, PushConsumer
+from rocketlake.auth.credentials import Credentials
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.cli.tree import app
+from rocketlake.model.message import StoredMessage
+from rocketlake.net.client import NetClient
+from rocketlake.net.gate.signing import signing
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.testing.cluster import EmbeddedCluster
+
+SETTINGS = {"authenticationEnabled": "true", "authorizationEnabled": "true"}
+RUN = CliRunner()
+
+
+class Guarded:
+    """A cluster that has just made its first user, and the secrets that were told to us."""
+
+    def __init__(self, cluster: EmbeddedCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.admin = Credentials("admin", (folder / "admin_password").read_text().strip())
+
+    def rocketlake(self, *words: str, exit_code: int = 0, user: Credentials | None = None) -> str:
+        """What a command prints, and its error, asked as the administrator or this user."""
+        user = user or self.admin
+        environment = {"ROCKETMQ_ACCESS_KEY": user.access_key, "ROCKETMQ_SECRET_KEY": user.secret_key}
+        with ThreadPoolExecutor(1) as own:  # a command has a loop of its own
+            done = own.submit(RUN.invoke, app, [*words, "-n", self.cluster.namesrv], env=environment).result()
+        assert done.exit_code == exit_code, done.output
+        return f"{done.output}{done.exception or ''}"
+
+    def add(self, name: str) -> Credentials:
+        """A new user."""
+        shown = self.rocketlake("acl", "add", name)
+        return Credentials(name, shown.rpartition("secretKey: ")[2].strip())
+
+    def config(self, user: Credentials) -> ClientConfig:
+        return ClientConfig(namesrv=self.cluster.namesrv, credentials=user)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    with EmbeddedCluster(folder, settings=SETTINGS) as cluster:
+        yield Guarded(cluster, folder)
+
+
+def test_the_first_start_makes_an_administrator_whose_secret_only_the_owner_reads(guarded: Guarded) -> None:
+    for name in ("admin_password", "accounts.json"):
+        assert stat.S_IMODE((guarded.folder / name).stat().st_mode) == 0o600
+    assert "admin" in guarded.rocketlake("acl", "users")
+
+
+async def test_a_user_sends_and_reads_what_policies_allow(guarded: Guarded) -> None:
+    guarded.rocketlake("topic", "create", "Orders")
+    alice = guarded.add("alice")
+    guarded.rocketlake("acl", "allow", "alice", "Pub,Sub", "Topic:Orders")
+    guarded.rocketlake("acl", "allow", "alice", "Sub", "Group:alice*")
+    bodies, got, done = {b"%d" % number for number in range(200)}, set[bytes](), asyncio.Event()
+
+    def take(messages: list[StoredMessage]) -> None:
+        got.update(message.body for message in messages)
+        if got == bodies:
+            done.set()
+
+    consumer = PushConsumer("alice_reads", client_config=guarded.config(alice), listener=take, from_where="first")
+    consumer.subscribe("Orders")
+    async with Producer("ours", client_config=guarded.config(alice)) as producer:
+        await asyncio.gather(*(producer.send(Message("Orders", body)) for body in bodies))
+        async with consumer:
+            await asyncio.wait_for(done.wait(), 30)
+    assert got == bodies
+
+
+@pytest.mark.parametrize("credentials", [None, Credentials("admin", "wrong-secret"), Credentials("nobody", "x" * 9)])
+async def test_a_stranger_is_refused_and_told_what_to_give(guarded: Guarded, credentials: Credentials | None) -> None:
+    async with Producer(
+        "ours", client_config=ClientConfig(namesrv=guarded.cluster.namesrv, credentials=credentials)
+    ) as producer:
+        with pytest.raises(RocketLakeError, match="access key"):
+            await producer.send(Message("Orders", b"x"))
+
+
+async def test_what_a_policy_denies_is_refused_by_name_and_explained(guarded: Guarded) -> None:
+    guarded.rocketlake("topic", "create", "Payments")
+    bob = guarded.add("bob")
+    guarded.rocketlake("acl", "allow", "bob", "All", "Topic:*")
+    guarded.rocketlake("acl", "deny", "bob", "Pub", "Topic:Pay*")
+    assert "refused: Deny Pub on Topic:Pay*" in guarded.rocketlake(
+        "acl", "explain", "bob", "Pub", "Topic:Payments", exit_code=1
+    )
+    assert "allowed: Allow All on Topic:*" in guarded.rocketlake("acl", "explain", "bob", "Sub", "Topic:Payments")
+    async with Producer("ours", client_config=guarded.config(bob)) as producer:
+        with pytest.raises(RocketLakeError, match=r"user bob .* lacks Pub on Topic:Payments: Deny Pub on Topic:Pay\*"):
+            await producer.send(Message("Payments", b"x"))
+        guarded.rocketlake("acl", "forget", "bob", "Topic:Pay*", "--yes")
+        assert (await producer.send(Message("Payments", b"x"))).message_id
+    guarded.rocketlake("acl", "change", "bob", "--disable")
+    async with Producer("ours", client_config=guarded.config(bob)) as producer:
+        with pytest.raises(RocketLakeError, match="disabled"):
+            await producer.send(Message("Payments", b"x"))
+    guarded.rocketlake("acl", "remove", "bob", "--yes")
+    assert "bob" not in guarded.rocketlake("acl", "users")
+
+
+def test_a_user_without_rights_changes_nobody(guarded: Guarded) -> None:
+    carol = guarded.add("carol")
+    for words in (
+        ("acl", "users"),
+        ("acl", "allow", "carol", "All", "*"),
+        ("acl", "change", "carol", "--super"),
+        ("topic", "delete", "Orders", "--yes"),
+    ):
+        assert "lacks" in guarded.rocketlake(*words, exit_code=1, user=carol)
+    assert "last super user" in guarded.rocketlake("acl", "remove", "admin", "--yes", exit_code=1)
+
+
+async def test_no_answer_has_a_secret(guarded: Guarded) -> None:
+    """Settings, users and policies, as an administrator gets them."""
+    secrets = [guarded.admin.secret_key.encode(), guarded.add("dora").secret_key.encode()]
+    broker = guarded.cluster.standalone.broker_address
+    net = NetClient(sign=signing(lambda: guarded.admin))
+    try:
+        for code in (
+            RequestCode.GET_BROKER_CONFIG,
+            RequestCode.AUTH_LIST_USER,
+            RequestCode.AUTH_LIST_ACL,
+            RequestCode.GET_BROKER_RUNTIME_INFO,
+        ):
+            answer = await net.invoke(broker, Command.request(code))
+            assert answer.code == ResponseCode.SUCCESS
+            assert not any(secret in answer.body_bytes for secret in secrets)
+        asked = Command.request(RequestCode.AUTH_GET_USER, fields={"username": "admin"})
+        assert b"password" not in (await net.invoke(broker, asked)).body_bytes
+    finally:
+        await net.close()

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.auth.account_file import AccountFile
+from rocketlake.auth.account_text import AclInfo, UserInfo, parse, user_of
+from rocketlake.auth.accounts import Accounts
+from rocketlake.auth.action import AccessRefused
+from rocketlake.auth.credentials import Credentials
+from rocketlake.auth.signature import sign
+from rocketlake.auth.user import User, UserStatus, UserType
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.errors import StoreError, UsageError
+
+PATH = Path("/c/accounts.json")
+ROOT = User("root", "root-secret", UserType.SUPER)
+FIELDS = {"topic": "T", "a": "1", "_": "2", "AccessKey": "root"}
+
+
+def signed(secret: str = "root-secret", version: int = 500, **more: str) -> dict[str, str]:
+    fields = FIELDS | more
+    return fields | {"Signature": sign(secret, fields, (b"bo", b"dy"), version=version)}
+
+
+def test_the_signature_is_that_of_java() -> None:
+    """Values in the order of their names, upper case before `_` before lower case, then the body: by openssl."""
+    assert sign("root-secret", FIELDS, (b"bo", b"dy")) == "k97Og/w3aqojw+UFku6VCy5HfK8="
+
+
+def test_the_signer_of_a_request() -> None:
+    accounts = Accounts({"root": ROOT})
+    assert accounts.signer(signed(), b"body", version=500) is ROOT
+    for fields, body in (
+        (FIELDS, b"body"),
+        ({}, b"body"),
+        (signed("wrong"), b"body"),
+        (signed(), b"Body"),
+        (signed() | {"a": "2"}, b"body"),
+        (signed() | {"AccessKey": "toor"}, b"body"),
+        (signed() | {"Signature": "ä"}, b"body"),
+    ):
+        with pytest.raises(AccessRefused) as refused:
+            accounts.signer(fields, body, version=500)
+        assert "root-secret" not in str(refused.value)
+    accounts.put_user(User("root", "root-secret", UserType.SUPER, UserStatus.DISABLE))
+    with pytest.raises(AccessRefused, match="disabled"):
+        accounts.signer(signed(), b"body", version=500)
+
+
+def test_clients_up_to_4_9_3_sign_without_the_key_of_a_query() -> None:
+    accounts = Accounts({"root": ROOT})
+    old = signed(version=399, _UNIQUE_KEY_QUERY="true")
+    assert accounts.signer(old, b"body", version=399) is ROOT
+    with pytest.raises(AccessRefused):
+        accounts.signer(old, b"body", version=400)
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("", "secret-1"), ("a b", "secret-1"), ("a/b", "secret-1"), ("a", "short"), ("a", " blank-1")],
+)
+def test_a_name_or_a_secret_that_cannot_be_used_is_refused(name: str, password: str) -> None:
+    with pytest.raises(UsageError):
+        Accounts().put_user(User(name, password))
+
+
+def test_the_last_super_user_stays() -> None:
+    accounts = Accounts({"root": ROOT})
+    with pytest.raises(UsageError, match="last super user"):
+        accounts.drop_user("root")
+    accounts.put_user(User("other", "other-secret", UserType.SUPER))
+    accounts.drop_user("root")
+    assert list(accounts.users) == ["other"]
+
+
+def test_what_an_update_leaves_out_stays() -> None:
+    changed = user_of(parse(UserInfo, b'{"userStatus":"disable","unknown":1}'), "root", ROOT)
+    assert changed == User("root", "root-secret", UserType.SUPER, UserStatus.DISABLE)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"policies":{}}', b"\xff"])
+def test_a_body_that_is_none_is_refused_without_its_text(body: bytes) -> None:
+    with pytest.raises(UsageError, match="the body is no AclInfo"):
+        parse(AclInfo, body)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_users_and_policies_come_back_from_the_file() -> None:
+    files = MemoryFiles()
+    file = AccountFile(PATH, files)
+    file.load((ROOT,))
+    file.accounts.put_user(User("alice", "alice-secret"))
+    file.save()
+    again = AccountFile(PATH, files)
+    again.load((User("root", "another-secret", UserType.SUPER),))
+    assert again.accounts.users == {"root": ROOT, "alice": User("alice", "alice-secret")}, "a known user stays"
+
+
+def test_a_change_by_another_process_is_seen_and_a_broken_file_changes_nothing() -> None:
+    files = MemoryFiles()
+    ours, other = AccountFile(PATH, files), AccountFile(PATH, files)
+    ours.load((ROOT,))
+    other.load()
+    assert not ours.refresh()
+    other.accounts.put_user(User("alice", "alice-secret"))
+    other.save()
+    assert ours.refresh() and "alice" in ours.accounts.users
+    files.write_bytes(PATH, b'{"users":[{"username":"x","userType":"King"}],"acls":[]}')
+    assert not ours.refresh() and "alice" in ours.accounts.users
+    with pytest.raises(StoreError, match="accounts cannot be read"):
+        AccountFile(PATH, files).load()
+
+
+def test_a_server_without_a_super_user_makes_one() -> None:
+    files = MemoryFiles()
+    file = AccountFile(PATH, files)
+    file.load()
+    password = files.read_bytes(PATH.with_name("admin_password")).decode().strip()
+    assert file.accounts.users == {"admin": User("admin", password, UserType.SUPER)}
+    assert len(password) == 32 and password not in repr(file.accounts.users)
+
+
+def test_credentials_are_read_from_where_people_keep_them(tmp_path: Path) -> None:
+    tools = tmp_path / "tools.yml"
+    tools.write_text("# of mqadmin\naccessKey: root\nsecretKey: 'a:b'\n")
+    assert Credentials.from_file(tools) == Credentials("root", "a:b")
+    assert Credentials.from_environment({}) is None
+    with pytest.raises(UsageError, match="ROCKETMQ_SECRET_KEY is not set"):
+        Credentials.from_environment({"ROCKETMQ_ACCESS_KEY": "root"})
+    tools.write_text("accessKey: root\n")
+    with pytest.raises(UsageError, match="lacks accessKey or secretKey"):
+        Credentials.from_file(tools)
+    with pytest.raises(UsageError, match="innerClientAuthenticationCredentials cannot be read") as refused:
+        Credentials.parse('{"accessKey":"secret-text"}', "innerClientAuthenticationCredentials")
+    assert "secret-text" not in str(refused.value)
