@@ -59,6 +59,7 @@ KERNELS = (
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_header",
     "rocketlake.broker.hot.plain_pull",
+    "rocketlake.broker.hot.signed_frames",
     "rocketlake.broker.hot.plain_run",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_topics",

@@ -42,8 +42,8 @@ PULL = {
     "commitOffset": "0", "suspendTimeoutMillis": "500", "subVersion": "5", "expressionType": "TAG",
 }  # fmt: skip
 
-# Header fields that another path must see: they say who asks, or for whom.
-STRANGE = ["AccessKey", "Signature", "SecurityToken", "OnsChannel", "proxyFrowardClientId", "liteTopic", "N", "o", "zz"]
+# Header fields that another path must see.
+STRANGE = ["SecurityToken", "OnsChannel", "proxyFrowardClientId", "liteTopic", "N", "o", "zz"]
 
 
 def frame(code: int, fields: dict[str, str], codec: Codec, body: bytes = b"") -> bytes:

@@ -85,7 +85,7 @@ class Dispatcher:
                 self._body_bytes_max[code] = row.body_bytes_max
 
     def serve_runs(self, run: Run | None, passes: Iterable[Hook]) -> None:
-        """Have runs of requests served by `run`, which itself does the work of the before-hooks in `passes`.
+        """Have runs of requests served by `run`, which itself does the work of the gate and of the hooks in `passes`.
 
         With a hook that is not in `passes`, or with None as `run`, each request is dispatched alone.
         """
@@ -94,10 +94,8 @@ class Dispatcher:
 
     @property
     def run(self) -> Run | None:
-        """The server of runs; None while a hook that `serve_runs` did not name, or the gate, must see each request."""
-        if self.before != self._run_hooks or self.after or (self.gate is not None and self.gate.asks_who):
-            return None
-        return self._run_server
+        """The server of runs; None while there is a hook that `serve_runs` did not name."""
+        return self._run_server if self.before == self._run_hooks and not self.after else None
 
     def turn_away(self, codes: Iterable[int], refuse: Handler) -> None:
         """Have requests of these codes answered by `refuse`, until `take_in`."""

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
+from rocketlake.auth.user import User
 from rocketlake.base.errors import LinkError, ProtocolError
 from rocketlake.base.logs import get_logger
 from rocketlake.net.asked import Asked
@@ -43,6 +44,7 @@ class Peer(ABC):
         self.is_encrypted = False
         self.certificate_name = ""
         """Who the peer is by a certificate that was checked: its common name, else its first other name; or ""."""
+        self.user: User | None = None
         self.state: dict[str, Any] = {}
         self.on_close: list[Callable[[Asker], None]] = []
         self.closed = False

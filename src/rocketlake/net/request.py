@@ -53,6 +53,8 @@ class Asker(Protocol):
     """The same as `host:port`."""
     inside: bool
     """True for a part of this process: its requests are trusted."""
+    user: User | None
+    """Who signed the newest request that the gate let in; None on a server that asks nobody."""
     state: dict[str, Any]
     """Notes of the handlers about this asker; they end with it."""
     on_close: list[Callable[[Asker], None]]

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
 
-__all__ = ["are_there", "due_runs", "end_runs", "one_of", "pull_run", "send_run"]
+__all__ = ["are_there", "due_runs", "end_runs", "one_of", "pull_run", "send_run", "signed"]
 
 _KERNELS = (
     "rocketlake.broker.delay.due_run",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
+    "rocketlake.broker.hot.signed_frames",
     "rocketlake.store.log_window",
     "rocketlake.store.plain_fetch",
 )
@@ -89,6 +90,15 @@ def pull_run(ground: Ground, pull: Pull) -> Run | None:
     from rocketlake.broker.hot.pull_runs import PullRuns
 
     return PullRuns(pull, ground.store, ground.seams.limits.wire, ground.clock).serve
+
+
+def signed(ground: Ground, run: Run | None) -> Run | None:
+    """`run` for a broker that knows users: of each chunk it sees what the user of the link has signed and may send."""
+    if run is None or not ground.gate.asks_who:
+        return run
+    from rocketlake.broker.hot.signed_runs import SignedRuns
+
+    return SignedRuns(ground.gate, run, ground.seams.limits.wire).serve
 
 
 def one_of(runs: Iterable[Run | None]) -> Run | None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from rocketlake.auth.account_file import AccountFile
 from rocketlake.auth.action import AccessRefused, Action, Kind, Need, on_cluster
 from rocketlake.auth.admin_access import AdminAccess, check_admin_access
-from rocketlake.auth.user import User
+from rocketlake.auth.user import User, new_password
 from rocketlake.net.gate.needs import Needs
 from rocketlake.net.request import Request
 from rocketlake.protocol.request_code import request_name
@@ -50,12 +50,33 @@ class AccessGate:
         """True if only known users may ask."""
         return self._file is not None
 
+    @property
+    def edition(self) -> int:
+        """What `allows` and `secret_of` say holds as long as it is the same."""
+        assert self._file is not None
+        return self._file.accounts.edition
+
+    def secret_of(self, name: str) -> str:
+        """What this user signs with; of a user that may not ask a secret that nobody has."""
+        assert self._file is not None
+        user = self._file.accounts.users.get(name)
+        return user.password if user is not None and user.is_enabled else new_password()
+
+    def allows(self, name: str, host: str, *wanted: Need) -> bool:
+        """May this user do all of it from this host?"""
+        assert self._file is not None
+        accounts = self._file.accounts
+        user = accounts.users.get(name)
+        if user is None or not user.is_enabled:
+            return False
+        return not self.authorizes or all(accounts.verdict(user, need, host).allowed for need in wanted)
+
     def check(self, request: Request, needs: Needs) -> None:
         """Return if the request may be served, else raise AccessRefused."""
         if request.asker.inside or not needs.signed:
             return
         if self._file is not None:
-            request.user = self._signer(self._file, request)
+            request.user = request.asker.user = self._signer(self._file, request)
         if not self.authorizes:
             if needs.takes:
                 self.check_host(request.asker.remote[0], request_name(request.code))

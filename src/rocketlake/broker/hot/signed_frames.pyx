@@ -1,0 +1,191 @@
+"""Signed requests at the start of a received chunk: how far one user has signed, and may send or read, what is there.
+
+Owns        the signature of a plain header, without a dict of fields; what was allowed to the user before.
+Must not know   users and policies (auth/), what the requests do: the kernels of plain sends and pulls read them again.
+
+Kernel: Cython without a Python form. The ordinary path (auth/signature.py, net/gate/access_gate.py) is the truth: it
+serves, or refuses, each request at which `end` stops. tests/parity/test_signed_frames.py feeds both the same requests.
+"""
+
+import hashlib
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcmp, memcpy
+
+from rocketlake.broker.hot.plain_header cimport FIELDS_MAX, Field, Frame, Head, find_frame, read_header, same
+from rocketlake.codec.property_scan cimport Slice
+
+__all__ = ["SignedFrames"]
+
+cdef enum:
+    PULL_MESSAGE = 11
+    SEND_MESSAGE_V2 = 310
+    SEND_BATCH_MESSAGE = 320
+    LITE_PULL_MESSAGE = 361
+    RESPONSE_BIT = 1
+    BLOCK_BYTES = 64  # of SHA-1
+    DIGEST_BYTES = 20
+    SIGNATURE_BYTES = 28
+    HEADER_BYTES_MAX = 49152  # as that of plain sends
+    CHUNK_BYTES_MAX = 1048576  # looked at in one call
+    KNOWN_MAX = 4096
+
+cdef const char* _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+cdef class SignedFrames:
+    """Of one user on one host, while accounts do not change.
+
+    `allows(topic, group)`: may the user read the topic with the group, or send to it if `group` is None?
+    """
+
+    cdef bytes _user
+    cdef object _inner
+    cdef object _outer
+    cdef object _allows
+    cdef dict _known
+    cdef int64_t _frame_bytes_max
+    cdef int64_t _header_bytes_max
+    cdef bytes _chunk
+    cdef Py_ssize_t _from
+    cdef Py_ssize_t _until
+
+    def __init__(self, str user, str secret, allows, int64_t frame_bytes_max, int64_t header_bytes_max):
+        cdef bytes key = secret.encode()
+        self._user = user.encode()
+        if len(key) > BLOCK_BYTES:
+            key = hashlib.sha1(key).digest()
+        key = key.ljust(BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha1(bytes([byte ^ 0x36 for byte in key]))
+        self._outer = hashlib.sha1(bytes([byte ^ 0x5C for byte in key]))
+        self._allows = allows
+        self._known = {}
+        self._frame_bytes_max = frame_bytes_max
+        self._header_bytes_max = min(header_bytes_max, HEADER_BYTES_MAX)
+        self._chunk = b""
+        self._from = self._until = 0
+
+    def end(self, bytes chunk, Py_ssize_t position):
+        """Where the requests end that start at `position`, are signed by the user and allowed to it."""
+        cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(chunk)
+        cdef const uint8_t* at = start + position
+        cdef const uint8_t* end = start + min(PyBytes_GET_SIZE(chunk), position + CHUNK_BYTES_MAX)
+        cdef Frame frame
+        if chunk is self._chunk and self._from <= position < self._until:
+            return self._until  # looked at before: of what came then, not all was served at once
+        while find_frame(at, end, self._frame_bytes_max, self._header_bytes_max, &frame):
+            if not self._is_allowed(&frame):
+                break
+            at += frame.size
+        self._chunk = chunk
+        self._from = position
+        self._until = at - start
+        return self._until
+
+    cdef bint _is_allowed(self, Frame* frame) except -1:
+        cdef uint8_t scratch[HEADER_BYTES_MAX]
+        cdef Field fields[FIELDS_MAX]
+        cdef Head head
+        cdef Slice user, signature, topic, group
+        cdef int number, count = read_header(frame, &head, fields, scratch)
+        cdef bint is_send
+        if count < 0 or head.flag & RESPONSE_BIT or not _sort(fields, count):
+            return False
+        is_send = head.code == SEND_MESSAGE_V2 or head.code == SEND_BATCH_MESSAGE
+        if not is_send and head.code != PULL_MESSAGE and head.code != LITE_PULL_MESSAGE:
+            return False
+        user.size = signature.size = topic.size = group.size = 0
+        for number in range(count):
+            if same(fields[number].name, b"AccessKey", 9):
+                user = fields[number].value
+            elif same(fields[number].name, b"Signature", 9):
+                signature = fields[number].value
+                fields[number].value.size = 0  # it does not sign itself
+            elif is_send and same(fields[number].name, b"b", 1):
+                topic = fields[number].value
+            elif not is_send and same(fields[number].name, b"topic", 5):
+                topic = fields[number].value
+            elif not is_send and same(fields[number].name, b"consumerGroup", 13):
+                group = fields[number].value
+        if user.size != PyBytes_GET_SIZE(self._user) or memcmp(user.at, PyBytes_AS_STRING(self._user), user.size):
+            return False
+        if signature.size != SIGNATURE_BYTES or topic.size == 0 or is_send == (group.size > 0):
+            return False
+        return self._has_signed(frame, fields, count, signature) and self._may(topic, group)
+
+    cdef bint _has_signed(self, Frame* frame, Field* fields, int count, Slice signature) except -1:
+        cdef Py_ssize_t size = frame.body_size
+        cdef int number
+        for number in range(count):
+            size += fields[number].value.size
+        cdef bytes content = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(content)
+        for number in range(count):
+            memcpy(at, fields[number].value.at, fields[number].value.size)
+            at += fields[number].value.size
+        memcpy(at, frame.body, frame.body_size)
+        inner = self._inner.copy()
+        inner.update(content)
+        outer = self._outer.copy()
+        outer.update(inner.digest())
+        return _is_base64(outer.digest(), signature.at)
+
+    cdef bint _may(self, Slice topic, Slice group) except -1:
+        """What was allowed is kept; what was not ends the run each time, and the ordinary path says why."""
+        cdef bytes key = (PyBytes_FromStringAndSize(<const char*>topic.at, topic.size) + b"\0"
+                          + PyBytes_FromStringAndSize(<const char*>group.at, group.size))
+        if key in self._known:
+            return True
+        name, _, reader = key.decode("ascii").partition("\0")
+        if not self._allows(name, reader or None):
+            return False
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[key] = True
+        return True
+
+
+cdef bint _sort(Field* fields, int count) noexcept:
+    """Sort by name; False if a name stands there twice: then readers could disagree about its value."""
+    cdef int number, place, order
+    cdef Field field
+    for number in range(1, count):
+        field = fields[number]
+        place = number
+        while place:
+            order = _compare(fields[place - 1].name, field.name)
+            if order == 0:
+                return False
+            if order < 0:
+                break
+            fields[place] = fields[place - 1]
+            place -= 1
+        fields[place] = field
+    return True
+
+
+cdef int _compare(Slice one, Slice other) noexcept:
+    cdef int order = memcmp(one.at, other.at, min(one.size, other.size))
+    return order if order else (one.size > other.size) - (one.size < other.size)
+
+
+cdef bint _is_base64(bytes digest, const uint8_t* text):
+    """True if the text is the Base64 form of a digest. The time tells nothing of where they differ."""
+    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(digest)
+    cdef uint8_t differs = 0
+    cdef uint8_t last[3]
+    cdef int group, unit
+    if PyBytes_GET_SIZE(digest) != DIGEST_BYTES:
+        return False
+    last[0] = at[18]
+    last[1] = at[19]
+    last[2] = 0
+    for group in range(7):
+        if group == 6:
+            at = last - 18
+        unit = at[3 * group] << 16 | at[3 * group + 1] << 8 | at[3 * group + 2]
+        differs |= text[4 * group] ^ <uint8_t>_BASE64[unit >> 18 & 63]
+        differs |= text[4 * group + 1] ^ <uint8_t>_BASE64[unit >> 12 & 63]
+        differs |= text[4 * group + 2] ^ <uint8_t>_BASE64[unit >> 6 & 63]
+        differs |= text[4 * group + 3] ^ (c"=" if group == 6 else <uint8_t>_BASE64[unit & 63])
+    return differs == 0

@@ -1,0 +1,146 @@
+"""The kernel of signed requests and the gate let the same requests in."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+if os.environ.get("ROCKETLAKE_PURE") == "1":
+    pytest.skip("kernels have a compiled form only", allow_module_level=True)
+
+from rocketlake.auth.accounts import Accounts
+from rocketlake.auth.action import AccessRefused, Action, on_group, on_topic
+from rocketlake.auth.policy import Acl, Decision, Entry, PolicyType, Resource
+from rocketlake.auth.signature import sign
+from rocketlake.auth.user import User
+from rocketlake.broker.hot.signed_frames import SignedFrames
+from rocketlake.protocol.command import Codec, Command
+from rocketlake.protocol.connection import Connection
+from rocketlake.protocol.frame import encode_command
+from rocketlake.protocol.request_code import RequestCode
+
+ALICE = User("alice", "alice-secret")
+HOST = "10.1.2.3"
+SENDS, PULLS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), (RequestCode.PULL_MESSAGE, 361)
+
+
+def accounts() -> Accounts:
+    allow = [("Topic:T", Action.PUB), ("Topic:T2", Action.SUB), ("Group:g", Action.SUB)]
+    entries = [Entry(Resource.parse(text), frozenset({action}), Decision.ALLOW) for text, action in allow]
+    return Accounts({"alice": ALICE}, {"alice": Acl(tuple((PolicyType.CUSTOM, entry) for entry in entries))})
+
+
+def kernel(user: User = ALICE) -> SignedFrames:
+    known = accounts()
+
+    def allows(topic: str, group: str | None) -> bool:
+        needs = [on_topic(topic, Action.PUB)]
+        if group is not None:
+            needs = [on_topic(topic, Action.SUB), on_group(group, Action.SUB)]
+        return all(known.verdict(ALICE, need, HOST).allowed for need in needs)
+
+    return SignedFrames(user.name, user.password, allows, 16 << 20, 1 << 20)
+
+
+def frame(code: int, fields: dict[str, str], body: bytes, codec: Codec) -> bytes:
+    command = Command(code, opaque=7, language="JAVA", version=433, fields=fields, body=body or None)
+    return b"".join(map(bytes, encode_command(command, codec)))
+
+
+def signed(fields: dict[str, str], body: bytes, secret: str = ALICE.password, name: str = "alice") -> dict[str, str]:
+    fields = fields | {"AccessKey": name}
+    return fields | {"Signature": sign(secret, fields, (body,))}
+
+
+def gate_lets_in(chunk: bytes) -> bool:
+    """The ordinary path, for the codes that the kernel knows and one user."""
+    command = Connection().cut(chunk)[0]
+    fields = command.fields or {}
+    if command.code not in (*SENDS, *PULLS) or fields.get("AccessKey") != "alice":
+        return False
+    known = accounts()
+    try:
+        user = known.signer(fields, command.body_bytes, version=command.version)
+        if command.code in SENDS:
+            known.check(user, on_topic(fields.get("b", ""), Action.PUB), HOST, "send")
+        else:
+            known.check(user, on_topic(fields.get("topic", ""), Action.SUB), HOST, "pull")
+            known.check(user, on_group(fields.get("consumerGroup", ""), Action.SUB), HOST, "pull")
+    except AccessRefused:
+        return False
+    return True
+
+
+plain = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters='"\\'), min_size=1, max_size=12)
+others = st.dictionaries(st.sampled_from(["a", "c", "d", "j", "queueId", "Zeta", "_x", "lo"]), plain, max_size=6)
+
+
+@given(
+    code=st.sampled_from([*SENDS, *PULLS, RequestCode.SEND_MESSAGE, RequestCode.HEART_BEAT]),
+    topic=st.sampled_from(["T", "T2", "T3", "%RETRY%g", "%RETRY%h"]),
+    group=st.sampled_from(["g", "h"]),
+    more=others,
+    body=st.binary(max_size=60),
+    secret=st.sampled_from([ALICE.password] * 3 + ["another-secret"]),
+    name=st.sampled_from(["alice"] * 4 + ["alicia", "bob"]),
+    change=st.sampled_from(["", "", "", "value", "body", "signature", "none"]),
+    codec=st.sampled_from(list(Codec)),
+)
+@settings(max_examples=300)
+def test_both_let_the_same_requests_in(
+    code: int, topic: str, group: str, more: dict[str, str], body: bytes, secret: str, name: str, change: str,
+    codec: Codec,
+) -> None:  # fmt: skip
+    named = {"b": topic} if code in SENDS else {"topic": topic, "consumerGroup": group}
+    fields = signed(named | more, body, secret, name)
+    if change == "value":
+        fields["j" if code in SENDS else "queueId"] = "9999"
+    elif change == "body":
+        body += b"!"
+    elif change == "signature":
+        fields["Signature"] = fields["Signature"][:-2] + ("A=" if fields["Signature"][-2] != "A" else "B=")
+    elif change == "none":
+        del fields["Signature"]
+    chunk = frame(code, fields, body, codec)
+    assert (kernel().end(chunk, 0) == len(chunk)) == gate_lets_in(chunk)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_what_a_user_has_signed_is_let_in_up_to_what_it_has_not(codec: Codec) -> None:
+    """Without this, both could refuse everything."""
+    good = frame(
+        310, signed({"b": "T", "i": "K\x01v\x02" if codec is Codec.ROCKETMQ else "x"}, b"body"), b"body", codec
+    )
+    pull = frame(11, signed({"topic": "T2", "consumerGroup": "g"}, b""), b"", codec)
+    bad = frame(310, signed({"b": "T2"}, b"body"), b"body", codec)
+    chunk = good * 3 + pull + good + bad + good
+    frames = kernel()
+    assert frames.end(chunk, 0) == 4 * len(good) + len(pull)
+    assert frames.end(chunk, len(good)) == 4 * len(good) + len(pull)
+    assert frames.end(chunk, 4 * len(good) + len(pull)) == 4 * len(good) + len(pull)
+    assert frames.end(chunk, len(chunk) - len(good)) == len(chunk)
+    assert frames.end(good[:-1], 0) == 0, "not whole yet"
+
+
+def test_a_field_that_stands_twice_is_not_for_the_kernel() -> None:
+    """Two readers could take different ones: the gate `T`, the kernel of sends another topic."""
+    fields = signed({"b": "T"}, b"body")
+    whole = frame(310, fields, b"body", Codec.ROCKETMQ)
+    one, two = b"\0\1b\0\0\0\1T", b"\0\1b\0\0\0\1U"
+    assert one in whole
+    doubled = bytearray(whole.replace(one, one + two))
+    for at, size in ((0, len(doubled) - 4), (8 + 17, None)):
+        value = int.from_bytes(doubled[at : at + 4], "big") + len(two) if size is None else size
+        doubled[at : at + 4] = value.to_bytes(4, "big")
+    doubled[5:8] = (int.from_bytes(doubled[5:8], "big") + len(two)).to_bytes(3, "big")
+    assert len(Connection().cut(bytes(doubled))) == 1
+    assert kernel().end(bytes(doubled), 0) == 0
+
+
+def test_a_long_secret_signs_as_hmac_says() -> None:
+    user = User("alice", "s" * 200)
+    chunk = frame(310, signed({"b": "T"}, b"body", user.password), b"body", Codec.JSON)
+    assert kernel(user).end(chunk, 0) == len(chunk)
