@@ -13,7 +13,7 @@ from ipaddress import ip_address
 
 from rocketlake.auth.action import AccessRefused
 
-__all__ = ["AdminAccess", "check_admin_access"]
+__all__ = ["AdminAccess", "check_admin_access", "is_loopback"]
 
 
 class AdminAccess(Enum):
@@ -26,7 +26,7 @@ class AdminAccess(Enum):
 
 def check_admin_access(access: AdminAccess, remote_host: str, action: str) -> None:
     """Return if this host may do it, else raise AccessRefused. `action` names the request in the text of the error."""
-    if access is AdminAccess.ANY or (access is AdminAccess.LOOPBACK and _is_loopback(remote_host)):
+    if access is AdminAccess.ANY or (access is AdminAccess.LOOPBACK and is_loopback(remote_host)):
         return
     raise AccessRefused(
         f"{action} is refused from {remote_host}: adminAccess={access.value}",
@@ -34,7 +34,8 @@ def check_admin_access(access: AdminAccess, remote_host: str, action: str) -> No
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """True for an address of this machine that no other one reaches."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from rocketlake.auth.account_file import AccountFile
+from rocketlake.auth.admin_access import is_loopback
 from rocketlake.auth.credentials import Credentials
 from rocketlake.auth.user import User, UserType
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
 
-__all__ = ["AUTH_SETTINGS", "AuthSettings", "ServerAccounts"]
+__all__ = ["AUTH_SETTINGS", "AuthSettings", "ServerAccounts", "check_open"]
 
 AUTH_SETTINGS = (
     "authenticationEnabled",
@@ -32,6 +33,10 @@ class AuthSettings(Protocol):
 
     @property
     def authentication_enabled(self) -> bool: ...
+    @property
+    def allow_unauthenticated(self) -> bool: ...
+    @property
+    def listen_host(self) -> str: ...
     @property
     def authorization_enabled(self) -> bool: ...
     @property
@@ -74,3 +79,16 @@ class ServerAccounts:
         users = self.file.accounts.users
         own = next((users[name] for name in sorted(users) if users[name].is_super and users[name].is_enabled), None)
         return None if own is None else Credentials(own.name, own.password)
+
+
+def check_open(settings: AuthSettings) -> str:
+    """What to say at the start about who may ask, "" for nothing. UsageError: strangers could, and nobody said so."""
+    if settings.authentication_enabled or is_loopback(settings.listen_host):
+        return ""
+    if not settings.allow_unauthenticated:
+        raise UsageError(
+            f"bindAddress={settings.listen_host} opens the server to a network, and nobody would be asked who it is",
+            hint="set authenticationEnabled=true (docs/how-to/access_control.md), or allowUnauthenticated=true in a "
+            "network that you trust",
+        )
+    return f"everybody who reaches {settings.listen_host} may send and read (allowUnauthenticated=true)"

@@ -48,6 +48,7 @@ def follow(
 
     The first run asks the master for its settings and writes broker.conf into --dir; a later one goes on with that.
     """
+    from rocketlake.auth.admin_access import is_loopback
     from rocketlake.broker.broker import Broker
     from rocketlake.cli.given import load_broker_settings, make_folder
     from rocketlake.cli.migration.following import Following
@@ -58,7 +59,10 @@ def follow(
         is_new = not conf.exists()
         if is_new:
             _check_not_led(conf, folder / _STORE)
-            _write_conf(conf, master, namesrv, {"bindAddress": host, "listenPort": str(port)})
+            own = {"bindAddress": host, "listenPort": str(port)}
+            if not is_loopback(host):
+                own["allowUnauthenticated"] = "true"  # as the cluster that it joins
+            _write_conf(conf, master, namesrv, own)
         loaded = load_broker_settings(conf, namesrv=namesrv, store=None)
         if not is_new:
             _check_conf(conf, loaded.broker, run(_name_of(master)))

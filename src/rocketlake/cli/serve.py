@@ -174,16 +174,19 @@ def namesrv(
     stop_at_eof: AtEof = False,
 ) -> None:
     """Start a name server."""
+    from rocketlake.auth.server_accounts import check_open
     from rocketlake.namesrv.config import load_namesrv_conf
     from rocketlake.namesrv.server import NameServer
 
     with Logs(log_level, log_format, log_file) as logs:
         given = {"bindAddress": host, "listenPort": port}
-        server = NameServer(
-            load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None})
-        )
+        settings = load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None})
+        is_open = check_open(settings)
+        server = NameServer(settings)
 
         def ready() -> None:
+            if is_open:
+                typer.echo(is_open)
             typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
 
         run(serve_until_told(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
@@ -210,17 +213,20 @@ def broker(
     stop_at_eof: AtEof = False,
 ) -> None:
     """Start a broker, by the settings of a broker.conf."""
+    from rocketlake.auth.server_accounts import check_open
     from rocketlake.broker.broker import Broker
     from rocketlake.cli.given import load_broker_settings, make_folder
 
     with Logs(log_level, log_format, log_file) as logs:
         loaded = load_broker_settings(config, namesrv=namesrv, store=store)
+        is_open = check_open(loaded.broker)
         make_folder(loaded.broker.store_root.expanduser(), "--store" if store else "storePathRootDir")
         server = Broker(loaded.broker, loaded.store)
 
         def ready() -> None:
             named = f"broker {loaded.broker.broker_name} of {loaded.broker.cluster_name}"
-            typer.echo(loaded.registers_at)
+            for line in filter(None, (loaded.registers_at, is_open)):
+                typer.echo(line)
             typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
 
         ports = "listenPort or fastListenPort in broker.conf"

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.auth.credentials import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, Credentials
 from rocketlake.cli import (
     acl,
     dlq,
@@ -99,5 +98,7 @@ def _options(
         # Where every client looks, those in processes that a command starts, too.
         os.environ["ROCKETLAKE_TLS_CONFIG"] = str(tls_config.absolute())
     if credentials is not None:
+        from rocketlake.auth.credentials import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, Credentials
+
         user = Credentials.from_file(credentials)
         os.environ |= {ACCESS_KEY_VARIABLE: user.access_key, SECRET_KEY_VARIABLE: user.secret_key}

@@ -41,6 +41,9 @@ class NameServerConfig:
         java="authenticationEnabled",
         why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
     )
+    allow_unauthenticated: bool = setting(
+        False, why="listen on other addresses than this machine's own although nobody is asked who it is"
+    )
     authorization_enabled: bool = setting(
         False, why="the policies of a user say what it may do; needs authenticationEnabled"
     )

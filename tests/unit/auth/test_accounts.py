@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from rocketlake.auth.account_text import AclInfo, UserInfo, parse, user_of
 from rocketlake.auth.accounts import Accounts
 from rocketlake.auth.action import AccessRefused
 from rocketlake.auth.credentials import Credentials
+from rocketlake.auth.server_accounts import ServerAccounts, check_open
 from rocketlake.auth.signature import sign
 from rocketlake.auth.user import User, UserStatus, UserType
 from rocketlake.base.disk.memory import MemoryFiles
@@ -137,3 +139,38 @@ def test_credentials_are_read_from_where_people_keep_them(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="innerClientAuthenticationCredentials cannot be read") as refused:
         Credentials.parse('{"accessKey":"secret-text"}', "innerClientAuthenticationCredentials")
     assert "secret-text" not in str(refused.value)
+
+
+@dataclass(frozen=True)
+class Settings:
+    listen_host: str = "0.0.0.0"
+    authentication_enabled: bool = False
+    authorization_enabled: bool = False
+    allow_unauthenticated: bool = False
+    accounts_path: str = ""
+    first_user: str = ""
+    inner_credentials: str = ""
+
+
+def test_a_server_without_users_is_opened_to_a_network_on_purpose_only() -> None:
+    with pytest.raises(UsageError, match=r"bindAddress=0\.0\.0\.0 opens"):
+        check_open(Settings())
+    assert "may send and read" in check_open(Settings(allow_unauthenticated=True))
+    assert check_open(Settings(authentication_enabled=True)) == ""
+    assert check_open(Settings(listen_host="127.0.0.1")) == ""
+
+
+def test_policies_without_users_would_believe_any_name() -> None:
+    with pytest.raises(UsageError, match="authorizationEnabled without authenticationEnabled"):
+        ServerAccounts(Settings(authorization_enabled=True), PATH, MemoryFiles())
+
+
+def test_a_server_signs_as_it_is_told_or_as_its_first_super_user() -> None:
+    accounts = ServerAccounts(Settings(authentication_enabled=True), PATH, MemoryFiles())
+    accounts.load()
+    own = accounts.credentials()
+    assert own is not None and own.access_key == "admin"
+    inner = '{"accessKey":"inner","secretKey":"inner-secret"}'
+    told = ServerAccounts(Settings(inner_credentials=inner), PATH, MemoryFiles())
+    assert (told.credentials(), told.file) == (Credentials("inner", "inner-secret"), None)
+    assert ServerAccounts(Settings(), PATH, MemoryFiles()).credentials() is None
