@@ -149,3 +149,64 @@ async def test_no_answer_has_a_secret(guarded: Guarded) -> None:
         assert b"password" not in (await net.invoke(broker, asked)).body_bytes
     finally:
         await net.close()
+
+
+PLAIN_ACL = """
+globalWhiteRemoteAddresses:
+- 10.10.103.*
+accounts:
+- accessKey: RocketMQ
+  secretKey: "12345678"
+  whiteRemoteAddress: 192.168.0.*
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - topicA=DENY
+  - topicB=PUB|SUB
+  groupPerms:
+  - groupA=DENY
+- accessKey: rocketmq2
+  secretKey: "87654321"
+  admin: true
+"""
+
+
+def test_accounts_of_acl_1_become_users_and_policies(guarded: Guarded, tmp_path: Path) -> None:
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(PLAIN_ACL)
+    said = guarded.rocketlake("acl", "import", str(file))
+    assert "10.10.103.* needed no signature" in said and "12345678" not in said
+    shown = [line.split() for line in guarded.rocketlake("acl", "show", "RocketMQ").splitlines()[1:]]
+    assert sorted(shown) == sorted(
+        line.split()
+        for line in (
+            "RocketMQ Deny All Topic:topicA - Custom",
+            "RocketMQ Allow Pub,Sub Topic:topicB - Custom",
+            "RocketMQ Deny All Group:groupA - Custom",
+            "RocketMQ Deny All Topic:* - Default",
+            "RocketMQ Allow Sub Group:* - Default",
+        )
+    )
+    old = Credentials("rocketmq2", "87654321")
+    assert "rocketmq2" in guarded.rocketlake("acl", "users", user=old), "an administrator there is a super user here"
+    assert "stays as it is" in guarded.rocketlake("acl", "import", str(file))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "accounts: 1",
+        "accounts: [{accessKey: a}]",
+        "{",
+        "accounts: [{accessKey: a, secretKey: bbbbbbb, topicPerms: [x]}]",
+    ],
+)
+def test_a_file_that_is_no_plain_acl_is_refused_and_nothing_is_made(
+    guarded: Guarded, tmp_path: Path, text: str
+) -> None:
+    before = guarded.rocketlake("acl", "users")
+    (tmp_path / "plain_acl.yml").write_text(text)
+    assert "Cure" in guarded.rocketlake("acl", "import", str(tmp_path / "plain_acl.yml"), exit_code=1)
+    assert guarded.rocketlake("acl", "users") == before

@@ -1,7 +1,8 @@
-"""Users and policies with Apache's own clients and its mqadmin, 5.5.0: who may do what on our cluster."""
+"""Users and policies, 5.5.0: Apache's clients and its mqadmin on our cluster, our client and commands on Apache's."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import free_ports, run_driver, wait_for_port
+from interop.apache import apache_cluster, free_ports, run_driver, wait_for_port
 from interop.replicas import mqadmin
+from rocketlake import ClientConfig, Message, Producer, PushConsumer
+from rocketlake.auth.credentials import Credentials
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.model.message import StoredMessage
 
 pytestmark = pytest.mark.interop
 
@@ -76,3 +81,56 @@ def test_an_administrator_lets_a_user_send_to_one_topic(guarded: str, admin_home
     ):
         with pytest.raises(RuntimeError, match=why):
             run_driver("Produce", guarded, topic, "sync", 1, 50, "A", peer="server550", user=user)
+
+
+PROVIDERS = "org.apache.rocketmq.auth"
+
+
+async def test_our_client_and_command_line_on_apaches_broker_with_users(apache_jars: None, tmp_path: Path) -> None:
+    settings = {
+        "authenticationEnabled": "true",
+        "authenticationProvider": f"{PROVIDERS}.authentication.provider.DefaultAuthenticationProvider",
+        "authenticationMetadataProvider": f"{PROVIDERS}.authentication.provider.LocalAuthenticationMetadataProvider",
+        "initAuthenticationUser": f'{{"username":"{ADMIN[0]}","password":"{ADMIN[1]}"}}',
+        "innerClientAuthenticationCredentials": f'{{"accessKey":"{ADMIN[0]}","secretKey":"{ADMIN[1]}"}}',
+        "authorizationEnabled": "true",
+        "authorizationProvider": f"{PROVIDERS}.authorization.provider.DefaultAuthorizationProvider",
+        "authorizationMetadataProvider": f"{PROVIDERS}.authorization.provider.LocalAuthorizationMetadataProvider",
+    }
+    with apache_cluster(tmp_path / "apache", settings=settings, peer="server550") as apache:
+        password = tmp_path / "alice.secret"
+        password.write_text(ALICE[1])
+        admin = tmp_path / "admin.yml"
+        admin.write_text(f"accessKey: {ADMIN[0]}\nsecretKey: {ADMIN[1]}\n")
+
+        def rocketlake(*words: str) -> str:
+            command = [sys.executable, "-m", "rocketlake", "--credentials", str(admin), *words, "-n", apache.namesrv]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        rocketlake("topic", "create", "Orders")
+        rocketlake("acl", "add", ALICE[0], "--password-file", str(password))
+        rocketlake("acl", "allow", ALICE[0], "Pub,Sub", "Topic:Orders")
+        rocketlake("acl", "allow", ALICE[0], "Sub", "Group:alice*")
+        assert "Group:alice*" in rocketlake("acl", "show", ALICE[0])
+        config = ClientConfig(namesrv=apache.namesrv, credentials=Credentials(*ALICE))
+        async with Producer("ours", client_config=config) as producer:
+            for number in range(20):
+                await producer.send(Message("Orders", b"%d" % number))
+        got: set[bytes] = set()
+        done = asyncio.Event()
+
+        def take(messages: list[StoredMessage]) -> None:
+            got.update(message.body for message in messages)
+            if len(got) == 20:
+                done.set()
+
+        consumer = PushConsumer("alice_reads", client_config=config, listener=take, from_where="first")
+        consumer.subscribe("Orders")
+        async with consumer:
+            await asyncio.wait_for(done.wait(), 60)
+        stranger = ClientConfig(namesrv=apache.namesrv, credentials=Credentials(ALICE[0], "wrong-secret"))
+        async with Producer("ours", client_config=stranger) as producer:
+            with pytest.raises(RocketLakeError, match="NO_PERMISSION"):
+                await producer.send(Message("Orders", b"x"))

@@ -167,6 +167,39 @@ def forget(
     typer.echo(f"deleted {what} on {amount(len(servers), 'server')}")
 
 
+@app.command("import")
+def import_plain_acl(
+    file: Annotated[Path, typer.Argument(help="plain_acl.yml of ACL 1.0.", show_default=False)],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be made, ask no server.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Make the users and policies of a plain_acl.yml. Users that are known already stay as they are."""
+    from rocketlake.auth.account_text import SUBJECT, acl_entries
+    from rocketlake.cli.acl_import import read_plain_acl
+
+    found = read_plain_acl(file)
+    for line in found.left:
+        typer.secho(f"note: {line}", fg="yellow", err=True)
+    rules = {info.subject: list(acl_entries(info)) for info in found.acls}
+
+    async def work(accounts: ClusterAccounts) -> set[str]:
+        known = {user.username for user in await accounts.users()}
+        for user in found.users:
+            if user.username not in known:
+                await accounts.put_user(user, is_new=True)
+        for info in found.acls:
+            if (info.subject or "").removeprefix(SUBJECT) not in known:
+                await accounts.put_policies(info)
+        return known
+
+    known = set() if dry_run else _with(namesrv, work)
+    for user in found.users:
+        what = "stays as it is" if user.username in known else "would be made" if dry_run else "is made"
+        typer.echo(f"user {user.username} ({user.user_type}) {what}")
+        for _, entry in rules.get(SUBJECT + user.username, []) if user.username not in known else []:
+            typer.echo(f"  {entry}")
+
+
 @app.command()
 def explain(
     user: User,
