@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bench.program import Program
 from interop.apache import compiled_drivers
+from rocketlake.auth.credentials import Credentials
 
 PEER = "bench"
 HEAP = "512m"
@@ -64,10 +65,12 @@ class BenchmarkProducer(Reporting):
         body_bytes: int,
         topic: str = "BenchmarkTest",
         java: Sequence[str] = (),
+        user: Credentials | None = None,
     ) -> None:
+        signs = ("-a", "true", "-ak", user.access_key, "-sk", user.secret_key) if user is not None else ()
         super().__init__(
             "org.apache.rocketmq.example.benchmark.Producer",
-            *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes),
+            *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes, *signs),
             java=java,
         )
 

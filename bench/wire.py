@@ -5,11 +5,15 @@ Must not know   which side answers. It is written apart from rocketlake's codec 
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import socket
 import struct
 import time
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 UPDATE_AND_CREATE_TOPIC, GET_BROKER_RUNTIME_INFO = 17, 28
@@ -17,8 +21,26 @@ GET_ROUTE_INFO = 105
 GET_TOPIC_STATS_INFO = 202
 
 
+_user: list[tuple[str, str]] = []
+
+
+@contextmanager
+def signed_as(name: str, secret: str) -> Iterator[None]:
+    """Sign each request in the block as this user."""
+    _user.append((name, secret))
+    try:
+        yield
+    finally:
+        _user.pop()
+
+
 def frame(code: int, fields: dict[str, str], body: bytes = b"", opaque: int = 1) -> bytes:
     """One request as bytes."""
+    if _user:
+        name, secret = _user[-1]
+        fields = {**fields, "AccessKey": name}
+        content = "".join(fields[key] for key in sorted(fields)).encode() + body
+        fields["Signature"] = b64encode(hmac.digest(secret.encode(), content, "sha1")).decode()
     header = json.dumps(
         {"code": code, "flag": 0, "language": "JAVA", "opaque": opaque, "version": 479, "extFields": fields}
     ).encode()
