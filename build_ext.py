@@ -56,6 +56,8 @@ KERNELS = (
     "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
     "rocketlake.broker.delay.due_run",
+    "rocketlake.broker.delay.entry_run",
+    "rocketlake.broker.delay.plain_time",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_header",
     "rocketlake.broker.hot.plain_pull",
@@ -66,6 +68,7 @@ KERNELS = (
     "rocketlake.store.log_window",
     "rocketlake.store.plain_fetch",
     "rocketlake.store.raw_run",
+    "rocketlake.store.timer.unit_run",
 )
 
 SHARED = (

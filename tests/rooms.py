@@ -19,7 +19,7 @@ ROOMS = {
     " integration/test_faults_in_duties.py integration/test_loop_disk.py integration/test_stalled_disk.py",
     "broker": "unit/broker scenarios property/test_producer_sequences.py property/test_table_copies.py"
     " parity/test_plain_pulls.py parity/test_plain_requests.py parity/test_plain_sends.py parity/test_marked_batches.py"
-    " parity/test_due_runs.py"
+    " parity/test_due_runs.py parity/test_entry_runs.py"
     " parity/test_plain_ends.py"
     " integration/test_bad_*.py integration/test_before_registration.py integration/test_broker_*.py"
     " integration/test_cold_reads.py integration/test_failing_masters.py"
@@ -66,7 +66,7 @@ ROOMS = {
     " integration/test_store_real_files.py"
     " integration/test_stalled_disk.py integration/test_log_cut.py parity/test_chains.py parity/test_dispatch_scan.py"
     " parity/test_entry.py parity/test_fetch.py parity/test_known_records.py parity/test_plain_fetch.py"
-    " parity/test_raw_run.py parity/test_selection.py parity/test_tail.py",
+    " parity/test_raw_run.py parity/test_selection.py parity/test_tail.py parity/test_unit_run.py",
     "testing": "simulation/test_seeds.py integration/test_embedded_cluster.py",
 }
 

@@ -43,9 +43,9 @@ def plain_run(wanted: Sequence[tuple[tuple[str, int], bytes]]) -> PlainRun | Non
     """A run of sends, each ((topic, queue id), body); None without kernels."""
     if kernel is None:
         return None
-    parts = kernel.AnswerParts((b"",) * 6, (b"\0" * 5, b"\0" * 8, b""), b"0" * 16)
+    parts = kernel.AnswerParts((b"",) * 6, b"", (b"\0" * 5, b"\0" * 8, b""), b"0" * 16)
     topics = PlainTopics(lambda name: PlainTopic(name, 4, 4, False))
-    cutter = PlainSendCutter(topics, None, parts, HOST, b"", True, (1 << 20, 1 << 20, 1 << 16))
+    cutter = PlainSendCutter(topics, None, None, parts, HOST, b"", True, (1 << 20, 1 << 20, 1 << 16))
     chunk = b"".join(_frame(number, *each) for number, each in enumerate(wanted))
     sends = cutter.cut(chunk, 0, HOST, None)
     assert sends is not None and sends.count == len(wanted), "all of these sends are plain"

@@ -46,10 +46,14 @@ class Broker:
         self.timer = Timer(self.store, timers, RULES, workers=InlineWorker, clock=clock)
         if has_kernel("rocketlake.broker.delay.due_run"):
             from rocketlake.broker.delay.due_runs import DueRuns
+            from rocketlake.broker.delay.entry_run import EntryCutter
+            from rocketlake.store.log_window import LogWindow
 
             topics = TopicTable(ROOT / "config" / "topics.json", disk, clock)
             topics.put(TopicConfig("T", QUEUES, QUEUES))
             self.timer.runs = DueRuns(self.store, topics, _count_nothing, precision_ms=RULES.precision_ms)
+            log = LogWindow(self.store.fetch.window)
+            self.timer.entries = EntryCutter(log, RULES.precision_ms, RULES.roll_ms)
         self.parking = Parking(DelayLevels(), RULES, clock)
         self.store.on_arrival = self._arrived
 

@@ -52,10 +52,10 @@ def frame(code: int, fields: dict[str, str], codec: Codec, body: bytes = b"") ->
 
 
 def is_plain_send(chunk: bytes) -> bool:
-    parts = AnswerParts((b"",) * 6, (b"",) * 3, b"")
+    parts = AnswerParts((b"",) * 6, b"", (b"",) * 3, b"")
     limits = 4 << 20, 16 << 20, 1 << 20
     topics = PlainTopics(lambda name: PlainTopic(name, 1024, 1024, False))
-    cutter = PlainSendCutter(topics, None, parts, HOST, b"", True, limits)
+    cutter = PlainSendCutter(topics, None, None, parts, HOST, b"", True, limits)
     return cutter.cut(chunk, 0, HOST, None) is not None
 
 

@@ -336,3 +336,98 @@ def test_changed_settings_count_for_the_next_chunk() -> None:
         await world.stop()
 
     run(work)
+
+
+# -- messages for a time -----------------------------------------------------------------------------------------------
+
+TIMES = (
+    "TIMER_DELAY_SEC\x015", "TIMER_DELAY_MS\x011500", "TIMER_DELAY_MS\x011", f"TIMER_DELIVER_MS\x01{BORN_MS + 9000}",
+    f"TIMER_DELIVER_MS\x01{BORN_MS + 3 * 24 * 3_600_000}",
+)  # fmt: skip
+ODD_TIMES = (
+    "TIMER_DELAY_SEC\x010", "TIMER_DELAY_SEC\x01-1", "TIMER_DELAY_MS\x01007", "TIMER_DELAY_MS\x01x",
+    "TIMER_DELAY_MS\x01+5",
+    "TIMER_DELAY_SEC\x01999999999999999999", "TIMER_DELAY_SEC\x019223372036854775", f"TIMER_DELIVER_MS\x01{BORN_MS}",
+    f"TIMER_DELIVER_MS\x01{BORN_MS + 1}", f"TIMER_DELIVER_MS\x01{BORN_MS + 3 * 24 * 3_600_000 + 1}",
+    "TIMER_DELIVER_MS\x015", "TIMER_DELIVER_MS\x019999999999999999999", "TIMER_DELIVER_MS\x01",
+    "TIMER_DELAY_SEC\x015\x02TIMER_DELAY_MS\x019000", "TIMER_DELAY_MS\x015000\x02TIMER_OUT_MS\x01500",
+    "TIMER_DELAY_MS\x015000\x02TIMER_DEL_UNIQKEY\x01K", "TIMER_DELAY_MS\x015000\x02DELAY\x012",
+    "TIMER_DELAY_MS\x015000\x02REAL_QID\x013", "TIMER_DELAY_MS\x015000\x02TRAN_MSG\x01true\x02PGROUP\x01g",
+    "TIMER_DELAY_MS\x015000\x02PGROUP\x01g", "TIMER_DELAY_MS\x015000\x02WAIT\x01false", "TIMER_DELAY_LEVEL\x013",
+    "TIMER_DELAYED\x015",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("broker_name", ["b", "b\u00e9", "b" * 300])
+def test_messages_for_a_time_have_the_same_effects(broker_name: str, sync: bool) -> None:
+    """Their answers hold the handle by which they may be taken back."""
+
+    async def work() -> None:
+        chunk = b""
+        for number, asked in enumerate((*TIMES, *ODD_TIMES)):
+            for codec in Codec:
+                key = f"K{number}" if number % 3 else f"K {number}"
+                text = f"UNIQ_KEY\x01{key}\x02{asked}\x02TAGS\x01a\x02KEYS\x01k1 k2\x02"
+                topic = ("T", "Many", "Compacted", "%RETRY%g")[number % 4 if number % 5 == 0 else number % 2]
+                queue, f = str(number % 3), "4" if number % 7 == 6 else "0"
+                chunk += request(number, topic=topic, properties=text, codec=codec, queue=queue, f=f)
+                chunk += request(100 + number, codec=codec)
+        worlds = [World(by_runs=by_runs, sync=sync, name=broker_name) for by_runs in (True, False)]
+        for world in worlds:
+            await world.start()
+            await world.send(chunk)
+            await world.clock.run_for(12_000)
+            await world.stop()
+        fast, ordinary = worlds
+        assert sorted(fast.peer.raw) == sorted(ordinary.peer.raw)
+        assert fast.counts() == ordinary.counts()
+        assert sum("recallHandle" in (answer.fields or {}) for answer in fast.peer.frames) > 2 * len(TIMES) - 4
+        assert fast.contents() == ordinary.contents()
+
+    run(work)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("sync", [False, True])
+def test_messages_for_a_time_are_taken_by_the_chunk(codec: Codec, sync: bool) -> None:
+    async def work() -> None:
+        world = World(by_runs=True, sync=sync)
+        await world.start()
+        await world.send(request(99))
+        taken: list[int] = []
+        put_run = world.broker.ground.intake.put_run
+
+        def count(run: Any, counts: Any) -> Any:
+            taken.append(len(run))
+            return put_run(run, counts)
+
+        world.broker.ground.intake.put_run = count  # type: ignore[method-assign]
+        chunk = b"".join(
+            request(number, properties=f"UNIQ_KEY\x01K{number}\x02{asked}\x02", codec=codec) + request(50, codec=codec)
+            for number, asked in enumerate(TIMES)
+        )
+        await world.send(chunk)
+        assert taken == [2 * len(TIMES)]
+        await world.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("takes_times", [True, False])
+def test_a_disk_that_refuses_keeps_no_handle_back(takes_times: bool) -> None:
+    """A message that is stored, but not safe, can be taken back all the same."""
+
+    async def work() -> None:
+        outcomes = []
+        for by_runs in (True, False):
+            plan = FaultPlan()
+            world = World(by_runs=by_runs, sync=True, plan=plan, takes_times=takes_times)
+            await world.start()
+            await world.send(request(1))
+            plan.add(Fault("sync", path_part="commitlog", error=errno.EIO))
+            await world.send(b"".join(request(2, properties=f"UNIQ_KEY\x01K\x02{asked}\x02") for asked in TIMES[:3]))
+            outcomes.append(sorted(world.peer.raw))
+        assert outcomes[0] == outcomes[1]
+
+    run(work)

@@ -58,7 +58,14 @@ class World:
     """One broker and one raw connection, and perhaps another one from elsewhere."""
 
     def __init__(
-        self, *, by_runs: bool, sync: bool, plan: FaultPlan | None = None, limits: NetLimits | None = None
+        self,
+        *,
+        by_runs: bool,
+        sync: bool,
+        plan: FaultPlan | None = None,
+        limits: NetLimits | None = None,
+        name: str = "b",
+        takes_times: bool = True,
     ) -> None:
         self.clock = ManualClock(BORN_MS)
         self.disk = MemoryFiles(clock=self.clock)
@@ -67,10 +74,10 @@ class World:
         self.other: Peer | None = None
         self.broker = Broker(
             BrokerConfig(
-                broker_name="b", cluster_name="C", listen_host=_HOST, listen_port=10911, fast_listen_port=0,
+                broker_name=name, cluster_name="C", listen_host=_HOST, listen_port=10911, fast_listen_port=0,
                 store_root=Path("/store"),
             ),
-            replace(_STORE, flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH"),
+            replace(_STORE, flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH", timer_enabled=takes_times),
             files=FaultyFiles(self.disk, plan),
             clock=self.clock,
             network=self.net.host(_HOST),

@@ -1,5 +1,5 @@
 # C types of property_scan.pyx, for the kernels that read property texts.
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memchr
 
 
@@ -18,13 +18,23 @@ cdef struct PropertyMarks:
     bint is_special  # it has a property that does not leave a send plain
 
 
-cdef struct HalfMarks:
-    # The properties that make a half message and name its target. They leave a send plain only where they are asked for.
+cdef enum:
+    # Of ParkMarks.time: what it counts.
+    DELAY_SECONDS = 1
+    DELAY_MS = 2
+    DELIVER_MS = 3
+
+
+cdef struct ParkMarks:
+    # The properties that make a half message or ask for a time, and those that name a parked message's target. They
+    # leave a send plain only where they are asked for.
     Slice prepared
     Slice group
     Slice transaction_id
     Slice topic
     Slice queue_id
+    Slice time
+    int time_kind
     bint is_stored  # it has a property that a broker has added
 
 
@@ -51,7 +61,18 @@ cdef inline const uint8_t* pair_end(const uint8_t* at, const uint8_t* end, const
     return end if stop == NULL else stop
 
 
+cdef inline bint read_digits(Slice text, int64_t* number) noexcept nogil:
+    """Read a number of 1 to 18 digits."""
+    cdef Py_ssize_t position
+    number[0] = 0
+    for position in range(min(text.size, 18)):
+        if not c"0" <= text.at[position] <= c"9":
+            return False
+        number[0] = 10 * number[0] + text.at[position] - c"0"
+    return 0 < text.size <= 18
+
+
 cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept
 cdef bint read_marks(
-    const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks, HalfMarks* half
+    const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks, ParkMarks* park
 ) noexcept

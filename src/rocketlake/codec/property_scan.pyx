@@ -37,12 +37,12 @@ cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept:
 
 
 cdef bint read_marks(
-    const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks, HalfMarks* half
+    const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks, ParkMarks* park
 ) noexcept:
     """Read a property text; False unless it is regular: ASCII, name \\x01 value \\x02 ..., nothing of it empty.
 
     The last \\x02 may be missing. With `unique_names` two equal names make it irregular; without, the last counts.
-    `half`: where the properties of a half message go; NULL: they are special like others of RocketMQ's.
+    `park`: where the properties of a message that is parked go; NULL: they are special like others of RocketMQ's.
     """
     cdef const uint8_t* at = text
     cdef const uint8_t* end = text + size
@@ -53,9 +53,10 @@ cdef bint read_marks(
     cdef Py_ssize_t count = 0, earlier, name_size
     marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = marks.sequence.size = 0
     marks.is_special = False
-    if half != NULL:
-        half.prepared.size = half.group.size = half.transaction_id.size = half.topic.size = half.queue_id.size = 0
-        half.is_stored = False
+    if park != NULL:
+        park.prepared.size = park.group.size = park.transaction_id.size = park.topic.size = park.queue_id.size = 0
+        park.time.size = 0
+        park.is_stored = False
     for earlier in range(size):
         bits |= text[earlier]
     if bits >= 0x80:
@@ -89,34 +90,51 @@ cdef bint read_marks(
             marks.unique_key.at, marks.unique_key.size = middle + 1, stop - middle - 1
         elif name_size == 8 and memcmp(at, b"__RL_SEQ", 8) == 0:
             marks.sequence.at, marks.sequence.size = middle + 1, stop - middle - 1
-        elif not is_plain_name(at, name_size) and (half == NULL or not _take_half_mark(half, at, middle, stop)):
+        elif not is_plain_name(at, name_size) and (park == NULL or not _take_park_mark(park, at, middle, stop)):
             marks.is_special = True
         at = stop + 1
     return True
 
 
-cdef bint _take_half_mark(HalfMarks* half, const uint8_t* name, const uint8_t* middle, const uint8_t* stop) noexcept:
-    """Take a property if it is one of a half message."""
+cdef bint _take_park_mark(ParkMarks* park, const uint8_t* name, const uint8_t* middle, const uint8_t* stop) noexcept:
+    """Take a property if it is one of a message that is parked. Only one may ask for a time."""
     cdef Py_ssize_t size = middle - name
     cdef Slice value
     value.at = middle + 1
     value.size = stop - middle - 1
     if size == 6 and memcmp(name, b"PGROUP", 6) == 0:
-        half.group = value
+        park.group = value
     elif size == 8 and memcmp(name, b"TRAN_MSG", 8) == 0:
-        half.prepared = value
+        park.prepared = value
     elif size == 17 and memcmp(name, b"__transactionId__", 17) == 0:
-        half.transaction_id = value
+        park.transaction_id = value
+    elif size >= 14 and memcmp(name, b"TIMER_DEL", 9) == 0:
+        return _take_time(park, name, size, value)
     else:
-        half.is_stored = True
+        park.is_stored = True
         if size == 8 and memcmp(name, b"REAL_QID", 8) == 0:
-            half.queue_id = value
+            park.queue_id = value
         elif size == 10 and memcmp(name, b"REAL_TOPIC", 10) == 0:
-            half.topic = value
+            park.topic = value
         else:
             return (
                 (size == 7 and memcmp(name, b"CLUSTER", 7) == 0)
                 or (size == 8 and memcmp(name, b"TRACE_ON", 8) == 0)
                 or (size == 10 and memcmp(name, b"MSG_REGION", 10) == 0)
             )
+    return True
+
+
+cdef bint _take_time(ParkMarks* park, const uint8_t* name, Py_ssize_t size, Slice value) noexcept:
+    if park.time.size:
+        return False
+    if size == 14 and memcmp(name, b"TIMER_DELAY_MS", 14) == 0:
+        park.time_kind = DELAY_MS
+    elif size == 15 and memcmp(name, b"TIMER_DELAY_SEC", 15) == 0:
+        park.time_kind = DELAY_SECONDS
+    elif size == 16 and memcmp(name, b"TIMER_DELIVER_MS", 16) == 0:
+        park.time_kind = DELIVER_MS
+    else:
+        return False
+    park.time = value
     return True

@@ -6,6 +6,7 @@ from rocketlake.codec.property_scan cimport PropertyMarks
 
 cdef struct Record:
     const uint8_t* body
+    const uint8_t* born_host
     Py_ssize_t body_size
     Py_ssize_t properties_at  # in the run's own text
     Py_ssize_t properties_size
@@ -48,6 +49,8 @@ cdef class RecordRun:
     cdef Py_ssize_t count
 
     cdef bytes _born_host
+    cdef const uint8_t* _born_at
+    cdef Py_ssize_t _born_bytes
     cdef bytes _store_host
     cdef list _topics
     cdef list _queues
@@ -66,6 +69,7 @@ cdef class RecordRun:
     cdef bytes _entries
 
     cdef int keep(self, object source) except -1
+    cdef int set_born_host(self, const uint8_t* host, Py_ssize_t size) except -1
     cdef int add_topic(self, RunTopic topic) except -1
     cdef Py_ssize_t add_text(self, const uint8_t* text, Py_ssize_t size) except -1
     cdef Py_ssize_t repeat_text(self, Py_ssize_t text_at, Py_ssize_t size) except -1

@@ -26,8 +26,8 @@ from rocketlake.base.checksum cimport checksum_of
 from rocketlake.base.java.java_hash cimport java_hash
 from rocketlake.codec.property_scan cimport PropertyMarks
 from rocketlake.codec.record_layout cimport (
-    BORN_HOST_AT, BORN_HOST_V6, BORN_MS_AT, CRC_AT, ENTRY_SIZE, FLAG_AT, HOST_BYTES_V4, MAGIC_AT, MAGIC_V1,
-    PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_BYTES_MIN, STORE_HOST_V6, SYS_FLAG_AT, TOPIC_BYTES_MAX_V1,
+    BORN_HOST_AT, BORN_HOST_V6, BORN_MS_AT, CRC_AT, ENTRY_SIZE, FLAG_AT, HOST_BYTES_V4, HOST_BYTES_V6, MAGIC_AT,
+    MAGIC_V1, PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_BYTES_MIN, STORE_HOST_V6, SYS_FLAG_AT, TOPIC_BYTES_MAX_V1,
     load32, load64, store32, store64,
 )
 
@@ -57,6 +57,7 @@ cdef class RecordRun:
     def __cinit__(self, bytes born_host, bytes store_host):
         """Hosts are encoded, 8 bytes (IPv4) or 20 (IPv6)."""
         self._born_host = born_host
+        self.set_born_host(<const uint8_t*>PyBytes_AS_STRING(born_host), PyBytes_GET_SIZE(born_host))
         self._store_host = store_host
         self._topics = []
         self._queues = []
@@ -77,6 +78,14 @@ cdef class RecordRun:
     cdef int keep(self, object source) except -1:
         """Keep this object until `encode`: the bodies of the records that are added next lie in it."""
         self._sources.append(source)
+        return 0
+
+    cdef int set_born_host(self, const uint8_t* host, Py_ssize_t size) except -1:
+        """The records that are added next were born at this host, which lies in a kept source."""
+        if size != HOST_BYTES_V4 and size != HOST_BYTES_V6:
+            raise ValueError(f"no host has {size} bytes")
+        self._born_at = host
+        self._born_bytes = size
         return 0
 
     cdef int add_topic(self, RunTopic topic) except -1:
@@ -124,7 +133,8 @@ cdef class RecordRun:
         record.properties_size = properties_size
         record.flag = flag
         record.sys_flag = sys_flag & ~HOST_BITS
-        if PyBytes_GET_SIZE(self._born_host) > HOST_BYTES_V4:
+        record.born_host = self._born_at
+        if self._born_bytes > HOST_BYTES_V4:
             record.sys_flag |= BORN_HOST_V6
         if PyBytes_GET_SIZE(self._store_host) > HOST_BYTES_V4:
             record.sys_flag |= STORE_HOST_V6
@@ -132,7 +142,7 @@ cdef class RecordRun:
         record.born_ms = born_ms
         record.prepared_offset = 0
         record.tag_code = <int32_t>java_hash(0, marks.tags.at, marks.tags.size)
-        record.size = (FIXED_BYTES + PyBytes_GET_SIZE(self._born_host) + PyBytes_GET_SIZE(self._store_host)
+        record.size = (FIXED_BYTES + self._born_bytes + PyBytes_GET_SIZE(self._store_host)
                        + PyBytes_GET_SIZE(of.encoded) + body_size + properties_size)
         record.part = self._part(topic, queue_id)
         record.first_key = self._hash_count
@@ -208,9 +218,8 @@ cdef class RecordRun:
         cdef bytes encoded = PyBytes_FromStringAndSize(NULL, self.size)
         cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(encoded)
         cdef uint8_t* start = at
-        cdef const uint8_t* born_host = <const uint8_t*>PyBytes_AS_STRING(self._born_host)
         cdef const uint8_t* store_host = <const uint8_t*>PyBytes_AS_STRING(self._store_host)
-        cdef Py_ssize_t born_bytes = PyBytes_GET_SIZE(self._born_host)
+        cdef Py_ssize_t born_bytes
         cdef Py_ssize_t store_bytes = PyBytes_GET_SIZE(self._store_host)
         cdef Py_ssize_t number, topic_bytes
         cdef Record* record
@@ -233,7 +242,8 @@ cdef class RecordRun:
             store32(at + SYS_FLAG_AT, record.sys_flag)
             store64(at + BORN_MS_AT, record.born_ms)
             at += BORN_HOST_AT
-            memcpy(at, born_host, born_bytes)
+            born_bytes = HOST_BYTES_V6 if record.sys_flag & BORN_HOST_V6 else HOST_BYTES_V4
+            memcpy(at, record.born_host, born_bytes)
             at += born_bytes
             store64(at, store_ms)
             at += 8
@@ -254,7 +264,7 @@ cdef class RecordRun:
             at += 2
             memcpy(at, self.text + record.properties_at, record.properties_size)
             at += record.properties_size
-            record.body = NULL
+            record.body = record.born_host = NULL
         if at - start != self.size:
             raise AssertionError(f"a run of {self.size} bytes was encoded in {at - start}")
         self._sources.clear()

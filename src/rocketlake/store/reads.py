@@ -13,12 +13,13 @@ from typing import NamedTuple, TypeVar
 from rocketlake.base.clock import Millis
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
+from rocketlake.store.consume_queue.entry import unpack_entries
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.dispatch_scan import scan
 from rocketlake.store.fetch import MatchRecord, MatchTag
-from rocketlake.store.mapped_file import LogFile
+from rocketlake.store.mapped_file import Bytes, LogFile
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_mend import QueueMend
 from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
@@ -138,8 +139,12 @@ class StoreReads:
 
     def queue_entries(self, topic: str, queue_id: int, offset: QueueOffset, max_count: int) -> list[Entry]:
         """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""
+        return unpack_entries(self.packed_entries(topic, queue_id, offset, max_count))
+
+    def packed_entries(self, topic: str, queue_id: int, offset: QueueOffset, max_count: int) -> Bytes:
+        """The same, as packed bytes."""
         queue = self.queues.find(topic, queue_id)
-        return [] if queue is None else queue.read(offset, max_count)
+        return b"" if queue is None else queue.packed(offset, max_count)
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """First queue offset that can be read; 0 for an unknown queue."""

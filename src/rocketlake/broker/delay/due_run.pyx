@@ -13,7 +13,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp
 
-from rocketlake.codec.property_scan cimport VALUE_END, PropertyMarks, Slice, pair_end, read_marks
+from rocketlake.codec.property_scan cimport VALUE_END, PropertyMarks, Slice, pair_end, read_digits, read_marks
 from rocketlake.codec.record_layout cimport BORN_HOST_AT
 from rocketlake.codec.record_run cimport RecordRun, RunTopic
 from rocketlake.model.topic import TIMER_TOPIC
@@ -25,6 +25,8 @@ cdef enum:
     TRANSACTION_BITS = 12
     INNER_BATCH_BITS = 192
     DUE = 1
+    ROLL = 2
+    ROW_WORDS = 3
 
 cdef bytes _timer_topic = TIMER_TOPIC.encode("ascii")
 
@@ -39,6 +41,9 @@ cdef class DueTopic:
         """ValueError for a name that no run takes."""
         self.run_topic = RunTopic(name)
         self.read_queues = read_queues
+
+
+cdef DueTopic _roll_topic = DueTopic(TIMER_TOPIC, 1)
 
 
 cdef class DueRunCutter:
@@ -62,21 +67,24 @@ cdef class DueRunCutter:
         self._topics.clear()
         self._last = None
 
-    def cut(self, list units, int64_t above, frozenset taken_back, Py_ssize_t most, Py_ssize_t bytes_most):
-        """(run, its messages, {topic: (messages, bytes)}) of the next units, which stand at the end of the list, the
-        next one last; None if the next one is not plain. `above`: those below this log offset are not plain.
-        `taken_back`: unique keys, as bytes, that are not plain."""
+    def cut(self, const int64_t[::1] units, int64_t above, frozenset taken_back, Py_ssize_t most, Py_ssize_t bytes_most):
+        """(run, its messages, {topic: (messages, bytes)}) of the next units, which stand at the end of the rows
+        (UnitStack), the next one last; None if the next one is not plain. `above`: those below this log offset are not
+        plain. `taken_back`: unique keys, as bytes, that are not plain."""
         cdef RecordRun run = None
-        cdef Py_ssize_t at = len(units)
-        cdef Py_ssize_t size
+        cdef Py_ssize_t at = units.shape[0] // ROW_WORDS
+        cdef Py_ssize_t size, count = 0
+        cdef int64_t total = 0, place, due_ms, size_and_bits
         cdef dict counts = {}
         cdef LogRecord record
         cdef object kept = None
-        cdef str name
+        cdef str name, counted = None
         try:
             while at > 0 and (run is None or (run.count < most and run.size < bytes_most)):
-                unit = units[at - 1]
-                if unit[1] != DUE or unit[3] < above or not self._log.find(unit[3], &record):
+                place = units[ROW_WORDS * at - 3]
+                due_ms = units[ROW_WORDS * at - 2]
+                size_and_bits = units[ROW_WORDS * at - 1]
+                if place < above or not self._log.find(place, &record):
                     break
                 if run is None:
                     run = RecordRun(_bytes(record.born_host), _bytes(record.store_host))
@@ -84,17 +92,23 @@ cdef class DueRunCutter:
                     kept = self._log.view
                     run.keep(kept)
                 size = run.size
-                name = self._take(run, &record, unit[4], unit[2], taken_back)
+                name = self._take(run, &record, size_and_bits >> 8, size_and_bits & 255, due_ms, taken_back)
                 if name is None:
                     break
-                messages, total = counts.get(name, (0, 0))
-                counts[name] = messages + 1, total + run.size - size
+                if name is not counted:
+                    _note(counts, counted, count, total)
+                    counted, count, total = name, 0, 0
+                count += 1
+                total += run.size - size
                 at -= 1
+            _note(counts, counted, count, total)
         finally:
             self._log.end()
         return None if run is None or run.count == 0 else (run, run.count, counts)
 
-    cdef str _take(self, RecordRun run, LogRecord* record, int64_t size, int64_t due_ms, frozenset taken_back):
+    cdef str _take(
+        self, RecordRun run, LogRecord* record, int64_t size, int bits, int64_t due_ms, frozenset taken_back
+    ):
         """Take one record into the run; the name of its topic, None if it is not plain."""
         cdef PropertyMarks marks
         cdef Slice topic_name, queue_text, out_text
@@ -102,11 +116,13 @@ cdef class DueRunCutter:
         cdef Py_ssize_t text_at
         cdef DueTopic topic
         cdef const uint8_t* text = record.properties.at
+        if bits != DUE and bits != DUE | ROLL:
+            return None
         if text + record.properties.size - (record.born_host.at - BORN_HOST_AT) != size:
             return None
         if not _is(record.topic, _timer_topic) or record.sys_flag & (TRANSACTION_BITS | INNER_BATCH_BITS):
             return None
-        if not (_is(record.born_host, run._born_host) and _is(record.store_host, run._store_host)):
+        if not _is(record.store_host, run._store_host):
             return None
         if record.properties.size == 0 or text[record.properties.size - 1] != VALUE_END:
             return None
@@ -114,15 +130,20 @@ cdef class DueRunCutter:
             return None
         if not _find_target(text, record.properties.size, &topic_name, &queue_text, &out_text):
             return None
-        if not (_read_number(out_text, 18, &out_ms) and _read_number(queue_text, 9, &queue_id)):
+        if not (read_digits(out_text, &out_ms) and read_digits(queue_text, &queue_id)):
             return None
-        if out_ms - out_ms % self._tick_ms > due_ms:
-            return None
-        topic = self._topic(topic_name)
-        if topic is None or queue_id >= topic.read_queues:
-            return None
-        if taken_back and _bytes(marks.unique_key) in taken_back:
-            return None
+        if bits & ROLL:
+            topic = _roll_topic
+            queue_id = 0
+        else:
+            if out_ms - out_ms % self._tick_ms > due_ms:
+                return None
+            topic = self._topic(topic_name)
+            if topic is None or queue_id >= topic.read_queues:
+                return None
+            if taken_back and _bytes(marks.unique_key) in taken_back:
+                return None
+        run.set_born_host(record.born_host.at, record.born_host.size)
         text_at = run.add_text(text, record.properties.size)
         run.add(run.add_topic(topic.run_topic), <int32_t>queue_id, record.flag, record.sys_flag,
                 record.reconsume_times, record.born_ms, record.body.at, record.body.size, text_at,
@@ -140,6 +161,13 @@ cdef class DueRunCutter:
         if found is not None:
             self._last = found
         return found
+
+
+cdef int _note(dict counts, str name, Py_ssize_t count, int64_t size) except -1:
+    if count:
+        messages, total = counts.get(name, (0, 0))
+        counts[name] = messages + count, total + size
+    return 0
 
 
 cdef bint _find_target(
@@ -169,18 +197,6 @@ cdef bint _find_target(
             return False
         at = stop + 1
     return seen == 7
-
-
-cdef bint _read_number(Slice text, int digits_max, int64_t* number) noexcept:
-    cdef Py_ssize_t position
-    number[0] = 0
-    if not 0 < text.size <= digits_max:
-        return False
-    for position in range(text.size):
-        if not c"0" <= text.at[position] <= c"9":
-            return False
-        number[0] = 10 * number[0] + text.at[position] - c"0"
-    return True
 
 
 cdef bytes _bytes(Slice text):

@@ -16,7 +16,7 @@ from rocketlake.model.topic import TopicFilterType
 from rocketlake.store import log_window
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutResult, PutStatus
-from rocketlake.store.timer.layout import Unit
+from rocketlake.store.timer.unit_stack import UnitStack
 
 __all__ = ["DueRuns"]
 
@@ -37,20 +37,20 @@ class DueRuns:
         self._cutter = due_run.DueRunCutter(log, self._find, precision_ms)
         topics.on_change.append(lambda _name: self._cutter.forget())
 
-    def put(self, units: list[Unit], above: int, taken_back: frozenset[bytes]) -> int:
-        """Store the copies of the last units of the list and take them away, the last one first; returns the log offset
+    def put(self, units: UnitStack, above: int, taken_back: frozenset[bytes]) -> int:
+        """Store the copies of the next units and take them away; returns the log offset
         behind the last copy, 0 if the next one is not plain.
 
         `above`: units below this log offset are not plain; `taken_back`: nor are these unique keys.
         """
         above = max(above, self._store.deletions.until)
-        found = self._cutter.cut(units, above, taken_back, _RUN_MESSAGES_MAX, _RUN_BYTES_MAX)
+        found = self._cutter.cut(units.rows, above, taken_back, _RUN_MESSAGES_MAX, _RUN_BYTES_MAX)
         if found is None:
             return 0
         run, count, counts = found
         if not self._store.put_run(run):
             return 0
-        del units[-count:]
+        units.drop(count)
         for topic, (messages, size) in counts.items():
             self._count_put(topic, messages, size)
         end = PhysicalOffset(run.physical_offset + run.size)

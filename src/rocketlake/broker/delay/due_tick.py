@@ -4,21 +4,29 @@ Owns        the order of delivery, each message once, which messages of the tick
 Must not know   whether a tick is over, how a copy is stored.
 
 The timer log leads from the newest unit of a tick to the oldest. So all are read before the first one is delivered.
+Units come into a tick in the order of the log, so each one read lies below the one before. Only a crash puts in some of
+them a second time; then what was read is remembered.
 """
 
 from __future__ import annotations
 
+import importlib
+from array import array
 from collections.abc import Callable
 
+from rocketlake.base.pure_import import has_kernel
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 from rocketlake.store.timer.layout import DELETE, NOWHERE, ROLL, Unit
 from rocketlake.store.timer.timer_store import TimerStore
+from rocketlake.store.timer.unit_stack import ROW_WORDS, UnitStack
 
 __all__ = ["DueTick", "recalled_by"]
 
-_UNITS_A_STEP = 1024
 _RECALLS_A_STEP = 32
+_KERNEL = "rocketlake.store.timer.unit_run"
+_kernel = importlib.import_module(_KERNEL) if has_kernel(_KERNEL) else None
+_UNITS_A_STEP = 1024 if _kernel is None else 16384
 
 
 class DueTick:
@@ -28,15 +36,17 @@ class DueTick:
         self, timers: TimerStore, time_ms: int, message: Callable[[Unit], tuple[StoredMessage, bytes] | None]
     ) -> None:
         """`message`: reads that of a unit; None if there is none any more."""
-        self.units: list[Unit] = []
-        """What is to be delivered; the next one is the last."""
+        self.units = UnitStack()
+        """What is to be delivered."""
         self.keys: frozenset[bytes] = frozenset()
         """Unique keys of which one topic's message is taken back, when all is read."""
         self._timers = timers
         self._place = timers.newest_place(time_ms)
         self._message = message
-        self._seen: set[int] = set()
-        self._recalls: list[Unit] | None = []
+        self._lowest = 1 << 62
+        self._seen: set[int] | None = None
+        """None while each unit lies below the one before."""
+        self._recalls: UnitStack | None = UnitStack()
         self._taken_back: set[tuple[str, str]] = set()
 
     @property
@@ -50,20 +60,38 @@ class DueTick:
         if self._place == NOWHERE:
             self._read_recalls(self._recalls)
             return
-        piece, self._place = self._timers.chain(self._place, _UNITS_A_STEP)
-        for unit in piece:
-            if unit.physical_offset in self._seen:
-                continue  # it was put in twice: a crash came between
-            self._seen.add(unit.physical_offset)
-            is_recall = unit.bits & DELETE and not unit.bits & ROLL
-            (self._recalls if is_recall else self.units).append(unit)
+        rows, self._place = self._timers.chain_rows(self._place, _UNITS_A_STEP)
+        at = 0
+        while at < len(rows):
+            if _kernel is not None and self._seen is None:
+                simple = ROW_WORDS * _kernel.count_simple(rows, at // ROW_WORDS, self._lowest)
+                if simple:
+                    self.units.push(rows[at : at + simple])
+                    at += simple
+                    self._lowest = rows[at - ROW_WORDS]
+                    continue
+            self._take(rows[at : at + ROW_WORDS], self._recalls)
+            at += ROW_WORDS
 
-    def _read_recalls(self, recalls: list[Unit]) -> None:
+    def _take(self, row: array[int], recalls: UnitStack) -> None:
+        """Take one unit, if it is not put in twice."""
+        physical_offset = row[0]
+        if physical_offset >= self._lowest and self._seen is None:
+            self._seen = {*self.units.rows[::ROW_WORDS], *recalls.rows[::ROW_WORDS]}
+        if self._seen is not None:
+            if physical_offset in self._seen:
+                return
+            self._seen.add(physical_offset)
+        self._lowest = min(self._lowest, physical_offset)
+        is_recall = row[2] & DELETE and not row[2] & ROLL
+        (recalls if is_recall else self.units).push(row)
+
+    def _read_recalls(self, recalls: UnitStack) -> None:
         for _ in range(min(_RECALLS_A_STEP, len(recalls))):
-            found = self._message(recalls[-1])
+            found = self._message(recalls.last())
             if found is not None:
                 self._taken_back.add(recalled_by(found[0]))
-            recalls.pop()
+            recalls.drop(1)
         if not recalls:
             self._recalls = None
             self.keys = frozenset(key.encode(errors="replace") for _topic, key in self._taken_back)

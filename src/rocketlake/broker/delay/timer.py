@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
@@ -43,15 +43,23 @@ from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import TIMER_TOPIC
+from rocketlake.store.consume_queue.entry import unpack_entries
+from rocketlake.store.consume_queue.queue import Entry
+from rocketlake.store.mapped_file import Bytes
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.timer.checkpoint import TimerCheckpoint
 from rocketlake.store.timer.layout import DELETE, DUE, ROLL, Unit
 from rocketlake.store.timer.timer_store import TimerStore, Waiting
+from rocketlake.store.timer.unit_stack import UnitStack
+
+if TYPE_CHECKING:
+    from rocketlake.store.timer import unit_run
 
 __all__ = ["Timer"]
 
 _log = get_logger(__name__)
 
+_ENTER_RUN = 1024
 _ENTER_BATCH = 256
 _DELIVER_BATCH = 32
 _RETRY_SECONDS = 0.1
@@ -68,7 +76,15 @@ _LEVEL = 0
 class Runs(Protocol):
     """See due_runs.py."""
 
-    def put(self, units: list[Unit], above: int, taken_back: frozenset[bytes]) -> int: ...
+    def put(self, units: UnitStack, above: int, taken_back: frozenset[bytes]) -> int: ...
+
+
+class Entries(Protocol):
+    """See entry_run.pyx."""
+
+    def cut(
+        self, entries: Bytes, queue_offset: int, now_ms: int, first_ms: int, delivered: tuple[int, int]
+    ) -> tuple[unit_run.UnitRun, int]: ...
 
 
 class Timer(Service):
@@ -96,6 +112,8 @@ class Timer(Service):
         self._worker: Worker | None = None
         self.runs: Runs | None = None
         """Stores plain copies together; None without kernels."""
+        self.entries: Entries | None = None
+        """Reads plain messages together; None without kernels."""
         self._delivery = Delivery(store, TIMER_TOPIC, clock, readable, count_put)
         self._read_ms = 0
         self._due: DueTick | None = None
@@ -298,21 +316,40 @@ class Timer(Service):
         if not self._store.is_complete:
             return _RETRY_SECONDS
         offset = self._next_to_enter()
-        entries = self._store.queue_entries(TIMER_TOPIC, _QUEUE, QueueOffset(offset), _ENTER_BATCH)
+        entries = self._store.packed_entries(TIMER_TOPIC, _QUEUE, QueueOffset(offset), _ENTER_RUN)
         if not entries:
             return None
         now = self._clock.now_ms()
         self._follow_clock(self._tick(now))
-        places = enumerate((PhysicalOffset(place) for place, _size, _tag in entries), offset)
-        waiting = list(self._waiting(places, now))
-        if not self._delivered_ticks.isdisjoint(message.due_ms for message in waiting):
+        taken = self._enter_run(entries, offset, now) or self._enter_some(unpack_entries(entries), offset, now)
+        if taken == 0:
             self._store.sync_soon()  # the clock was set back: those ticks are cleared when their copies are safe
             return _RETRY_SECONDS
-        if waiting:
-            self._timers.put(waiting, now)
-        self._timers.queue_offset = offset + len(entries)
+        self._timers.queue_offset = offset + taken
         self.edition += 1
         return 0.0
+
+    def _enter_run(self, entries: Bytes, offset: int, now: int) -> int:
+        """Put in the plain messages at the start of these entries; how many. 0: see `_enter_some`."""
+        if self.entries is None:
+            return 0
+        run, taken = self.entries.cut(entries, offset, now, self._first_open, self._delivered_until)
+        if not self._delivered_ticks.isdisjoint(run.ticks()):
+            return 0
+        if run.count:
+            self._timers.put_run(run, now)
+        return taken
+
+    def _enter_some(self, entries: list[Entry], offset: int, now: int) -> int:
+        """Put in the messages of some entries; of how many. 0: one is for a tick that is delivered, but not cleared."""
+        some = entries[:_ENTER_BATCH]
+        places = enumerate((PhysicalOffset(place) for place, _size, _tag in some), offset)
+        waiting = list(self._waiting(places, now))
+        if not self._delivered_ticks.isdisjoint(message.due_ms for message in waiting):
+            return 0
+        if waiting:
+            self._timers.put(waiting, now)
+        return len(some)
 
     def _next_to_enter(self) -> int:
         low = max(0, self._store.min_offset(TIMER_TOPIC, _QUEUE))
@@ -324,10 +361,13 @@ class Timer(Service):
         self._settle()
         return {tick for _end, _next, tick in self._unsafe if tick is not None}
 
+    @property
+    def _first_open(self) -> int:
+        """The first tick that takes messages; one that is being delivered takes no more."""
+        return self._read_ms if self._due is None else self._read_ms + self._timers.precision_ms
+
     def _waiting(self, places: Iterator[tuple[int, PhysicalOffset]], now: int) -> Iterator[Waiting]:
-        # The tick that is being delivered takes no more.
-        first = self._read_ms if self._due is None else self._read_ms + self._timers.precision_ms
-        entered, delivered_ms = self._delivered_until
+        first, (entered, delivered_ms) = self._first_open, self._delivered_until
         for queue_offset, place in places:
             found = self._delivery.read(place)
             if found is None or found[0].queue_offset != queue_offset:
@@ -392,11 +432,11 @@ class Timer(Service):
         for _ in range(min(_DELIVER_BATCH, len(units)) if not end else 0):
             if self._store.log.is_late:
                 return _RETRY_SECONDS
-            copy_end = self._deliver(units[-1], due)
+            copy_end = self._deliver(units.last(), due)
             if copy_end is None:
                 return _RETRY_SECONDS
             self._copies_end = max(self._copies_end, copy_end)
-            units.pop()
+            units.drop(1)
         if not units:
             self._move(self._read_ms + self._timers.precision_ms, self._read_ms)
         return 0.0

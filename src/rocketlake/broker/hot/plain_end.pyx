@@ -19,7 +19,7 @@ from rocketlake.broker.hot.plain_header cimport (
 )
 from rocketlake.broker.hot.plain_run cimport PlainSends, Sent
 from rocketlake.broker.hot.plain_topics cimport PlainTopic, PlainTopics
-from rocketlake.codec.property_scan cimport VALUE_END, HalfMarks, PropertyMarks, Slice, read_marks
+from rocketlake.codec.property_scan cimport VALUE_END, ParkMarks, PropertyMarks, Slice, read_marks
 from rocketlake.codec.record_run cimport RecordRun
 from rocketlake.model.topic import HALF_TOPIC
 from rocketlake.store.log_window cimport LogRecord, LogWindow
@@ -94,7 +94,7 @@ cdef class PlainEnds:
         """Take an end, if it fits to the half message that it names."""
         cdef LogRecord half
         cdef PropertyMarks marks
-        cdef HalfMarks target
+        cdef ParkMarks target
         cdef PlainTopic topic
         cdef RecordRun run = sends.run
         cdef int64_t queue_id, left
@@ -110,7 +110,7 @@ cdef class PlainEnds:
             return False
         if not read_marks(half.properties.at, half.properties.size, True, &marks, &target) or marks.is_special:
             return False
-        if marks.sequence.size or not equal(target.group, end.group):
+        if marks.sequence.size or target.time.size or not equal(target.group, end.group):
             return False
         if not (equal(marks.unique_key, end.transaction_id) or equal(marks.unique_key, end.message_id)):
             return False

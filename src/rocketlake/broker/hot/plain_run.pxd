@@ -10,6 +10,8 @@ cdef struct Sent:
     Py_ssize_t records
     Py_ssize_t key_at  # its unique key in the text of the run; a batch may have none
     Py_ssize_t key_size
+    Py_ssize_t handle_at  # its recall handle in the text of the run; most have none
+    Py_ssize_t handle_size
     int32_t opaque
     int32_t queue_id
     bint is_binary
@@ -18,6 +20,7 @@ cdef struct Sent:
 
 cdef class AnswerParts:
     cdef tuple json
+    cdef bytes json_handle
     cdef bytes binary_start
     cdef bytes binary_flag
     cdef bytes binary_tail
@@ -37,6 +40,7 @@ cdef class PlainSends:
     cdef readonly list ended
 
     cdef Sent* next_sent(self) except NULL
+    cdef str _text(self, Py_ssize_t at, Py_ssize_t size)
     cdef uint8_t* _ids(self, uint8_t* at, Sent* sent) noexcept
     cdef uint8_t* _json_answer(self, uint8_t* at, Sent* sent) noexcept
     cdef uint8_t* _binary_answer(self, uint8_t* at, Sent* sent) noexcept

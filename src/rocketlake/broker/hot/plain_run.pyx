@@ -22,18 +22,20 @@ __all__ = ["AnswerParts", "PlainSends"]
 cdef class AnswerParts:
     """The parts that all answers of a broker share, as the ordinary path writes them.
 
-    `json`: the header cut at message id, queue id, queue offset, unique key and opaque (6 parts). `binary`: its first
-    bytes up to the opaque, those from behind the opaque up to the length of the fields, and the fields behind the
-    unique key. `address`: the start of each message id.
+    `json`: the header cut at message id, queue id, queue offset, unique key and opaque (6 parts). `json_handle`: what
+    stands between unique key and recall handle, where there is one. `binary`: its first bytes up to the opaque, those
+    from behind the opaque up to the length of the fields, and the fields behind the unique key. `address`: the start of
+    each message id.
     """
 
-    def __init__(self, tuple json, tuple binary, bytes address):
+    def __init__(self, tuple json, bytes json_handle, tuple binary, bytes address):
         cdef bytes part
         if len(json) != 6 or len(binary) != 3:
             raise ValueError("the parts of an answer are not complete")
         for part in json:
             pass  # a TypeError for a part that is no bytes: the addresses of the parts are used below
         self.json = json
+        self.json_handle = json_handle
         self.binary_start, self.binary_flag, self.binary_tail = binary
         self.address = address
 
@@ -68,8 +70,8 @@ cdef class PlainSends:
         return &self._sents[self.count]
 
     def outcomes(self):
-        """(opaque, is binary, queue id, unique key, queue offset, physical offsets of its records) of each request that
-        is not one-way. For answers that are no success."""
+        """(opaque, is binary, queue id, unique key, recall handle, queue offset, physical offsets of its records) of each
+        request that is not one-way. For answers that are no success."""
         cdef Py_ssize_t number, record
         cdef Sent* sent
         cdef list found = []
@@ -80,10 +82,14 @@ cdef class PlainSends:
                     self.run.records[record].physical_offset
                     for record in range(sent.first_record, sent.first_record + sent.records)
                 ]
-                key = PyBytes_FromStringAndSize(<const char*>self.run.text + sent.key_at, sent.key_size).decode("ascii")
-                found.append((sent.opaque, sent.is_binary, sent.queue_id, key or None,
-                              self.run.records[sent.first_record].queue_offset, offsets))
+                found.append((
+                    sent.opaque, sent.is_binary, sent.queue_id, self._text(sent.key_at, sent.key_size),
+                    self._text(sent.handle_at, sent.handle_size), self.run.records[sent.first_record].queue_offset, offsets,
+                ))
         return found
+
+    cdef str _text(self, Py_ssize_t at, Py_ssize_t size):
+        return PyBytes_FromStringAndSize(<const char*>self.run.text + at, size).decode("ascii") if size else None
 
     def topic_counts(self):
         """(topic, messages, bytes of their records, requests) of each topic."""
@@ -112,11 +118,12 @@ cdef class PlainSends:
         cdef Py_ssize_t id_bytes = PyBytes_GET_SIZE(self._parts.address) + 16
         for part in self._parts.json:
             fixed += PyBytes_GET_SIZE(<bytes>part)
-        fixed = max(fixed, PyBytes_GET_SIZE(self._parts.binary_tail) + 100) + 60
+        fixed += PyBytes_GET_SIZE(self._parts.json_handle)
+        fixed = max(fixed, PyBytes_GET_SIZE(self._parts.binary_tail) + 120) + 60
         for number in range(self.count):
             sent = &self._sents[number]
             if not sent.is_oneway:
-                size += fixed + sent.key_size + sent.records * (id_bytes + 1)
+                size += fixed + sent.key_size + sent.handle_size + sent.records * (id_bytes + 1)
         cdef bytes written = PyBytes_FromStringAndSize(NULL, size)
         cdef uint8_t* start = <uint8_t*>PyBytes_AS_STRING(written)
         cdef uint8_t* at = start
@@ -154,7 +161,12 @@ cdef class PlainSends:
         if sent.key_size:
             at = put(at, <bytes>parts[3])
             memcpy(at, self.run.text + sent.key_at, sent.key_size)
-        at = put(at + sent.key_size, <bytes>parts[4])
+        at += sent.key_size
+        if sent.handle_size:
+            at = put(at, self._parts.json_handle)
+            memcpy(at, self.run.text + sent.handle_at, sent.handle_size)
+            at += sent.handle_size
+        at = put(at, <bytes>parts[4])
         at += put_number(at, sent.opaque)
         at = put(at, <bytes>parts[5])
         put_prefix(start, at - start - PREFIX_BYTES, 0, 0)
@@ -185,6 +197,11 @@ cdef class PlainSends:
             store32(at, sent.key_size)
             memcpy(at + 4, self.run.text + sent.key_at, sent.key_size)
             at += 4 + sent.key_size
+        if sent.handle_size:
+            at = _put_key(at, b"recallHandle", 12)
+            store32(at, sent.handle_size)
+            memcpy(at + 4, self.run.text + sent.handle_at, sent.handle_size)
+            at += 4 + sent.handle_size
         at = put(at, self._parts.binary_tail)
         store32(fields - 4, at - fields)
         put_prefix(start, at - start - PREFIX_BYTES, 0, 1)

@@ -1,4 +1,5 @@
 # Types of plain_send.pyx for Python.
+from rocketlake.broker.delay.plain_time import PlainTimes
 from rocketlake.broker.hot.plain_end import PlainEnds
 from rocketlake.broker.hot.plain_run import AnswerParts, PlainSends
 from rocketlake.broker.hot.plain_topics import PlainTopics
@@ -11,6 +12,7 @@ class PlainSendCutter:
         self,
         topics: PlainTopics,
         ends: PlainEnds | None,
+        times: PlainTimes | None,
         parts: AnswerParts,
         store_host: bytes,
         added_properties: bytes,

@@ -2,10 +2,10 @@
 
 Owns        which sends are plain, reading them (JSON and binary header), the property text of a half message.
 Must not know   the store, the rights of a sender, the bytes of answers (plain_run.pyx), which ends are plain
-    (plain_end.pyx).
+    (plain_end.pyx), which times are (delay/plain_time.pyx).
 
 Kernel: Cython without a Python form. The ordinary path (protocol/, processors/send.py) is the truth. A send is plain if
-that path would store it as it is, or as a half message, and answer SUCCESS. A request that is not plain ends the run:
+that path would store it as it is, as a half message or in the timer topic, and answer SUCCESS. A request that is not plain ends the run:
 one with another code, with a header field or a reserved property that no allow-list names, with a text that is not
 ASCII, or malformed. The kernel takes nothing of it, and the ordinary path serves it. tests/parity/test_plain_sends.py
 and test_plain_ends.py feed both paths the same traffic.
@@ -17,6 +17,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
+from rocketlake.broker.delay.plain_time cimport HANDLE_BYTES_MAX, PlainTimes, put_real_target
 from rocketlake.broker.hot.plain_end cimport PlainEnds
 from rocketlake.broker.hot.plain_header cimport (
     FIELDS_MAX, FLAG_ONEWAY, Field, Frame, Head, equal, find_frame, has_code, int16, int32, may_pass, put, read_header,
@@ -25,10 +26,10 @@ from rocketlake.broker.hot.plain_header cimport (
 from rocketlake.broker.hot.plain_run cimport AnswerParts, PlainSends, Sent
 from rocketlake.broker.hot.plain_topics cimport PlainTopic, PlainTopics
 from rocketlake.broker.sends.copy_room import HALF_ROOM_BYTES
-from rocketlake.codec.property_scan cimport VALUE_END, HalfMarks, PropertyMarks, Slice, read_marks
+from rocketlake.codec.property_scan cimport VALUE_END, ParkMarks, PropertyMarks, Slice, read_marks
 from rocketlake.codec.record_layout cimport BATCH_HEAD_BYTES, PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX_V1
-from rocketlake.codec.record_run cimport RecordRun, RunTopic, put_number
-from rocketlake.model.topic import HALF_TOPIC
+from rocketlake.codec.record_run cimport RecordRun, RunTopic
+from rocketlake.model.topic import HALF_TOPIC, TIMER_TOPIC
 
 __all__ = ["PlainSendCutter"]
 
@@ -47,9 +48,10 @@ cdef enum:
     RUN_BYTES_MAX = 4194304
     HEADER_BYTES_MAX = 49152  # all of an unescaped header is put into one local buffer
     KEY_BYTES_MAX = 255  # of a unique key
-    TARGET_BYTES_MAX = 64 + KEY_BYTES_MAX + TOPIC_BYTES_MAX_V1  # of what makes a message a half message
+    TARGET_BYTES_MAX = 80 + KEY_BYTES_MAX + TOPIC_BYTES_MAX_V1  # of what a parked message gets
 
 cdef RunTopic _half_topic = RunTopic(HALF_TOPIC)
+cdef RunTopic _timer_topic = RunTopic(TIMER_TOPIC)
 cdef Py_ssize_t _half_room = HALF_ROOM_BYTES
 
 cdef struct Fields:
@@ -69,6 +71,7 @@ cdef class PlainSendCutter:
 
     cdef PlainTopics _topics
     cdef PlainEnds _ends
+    cdef PlainTimes _times
     cdef AnswerParts _parts
     cdef bytes _store_host
     cdef bytes _added
@@ -77,12 +80,14 @@ cdef class PlainSendCutter:
     cdef int64_t _frame_bytes_max
     cdef int64_t _header_bytes_max
 
-    def __init__(self, PlainTopics topics, PlainEnds ends, AnswerParts parts, bytes store_host, bytes added_properties,
-                 bint takes_halves, tuple limits):
-        """`ends`: None if ends of transactions join no run. `added_properties`: the text that the broker adds to the
-        properties of each message. `limits`: bytes of a body, of a frame, of its header."""
+    def __init__(self, PlainTopics topics, PlainEnds ends, PlainTimes times, AnswerParts parts, bytes store_host,
+                 bytes added_properties, bint takes_halves, tuple limits):
+        """`ends`: None if ends of transactions join no run; `times`: None if messages for a time do not. `limits`: bytes
+        of a body, of a frame, of its header. `added_properties`: the text that the broker adds to those of each message.
+        """
         self._topics = topics
         self._ends = ends
+        self._times = times
         self._parts = parts
         self._store_host = store_host
         self._added = added_properties
@@ -101,6 +106,8 @@ cdef class PlainSendCutter:
         cdef PlainSends sends = None
         cdef Frame frame
         cdef bint is_end, has_ends = False
+        if self._times is not None:
+            self._times.begin()
         while find_frame(at, end, self._frame_bytes_max, self._header_bytes_max, &frame):
             is_end = not has_code(&frame, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE)
             if is_end and (self._ends is None or not has_code(&frame, END_TRANSACTION, END_TRANSACTION)):
@@ -168,33 +175,43 @@ cdef class PlainSendCutter:
                             Py_ssize_t body_size) except -1:
         cdef uint8_t target[TARGET_BYTES_MAX]
         cdef PropertyMarks marks
-        cdef HalfMarks half
+        cdef ParkMarks park
+        cdef uint8_t handle[HANDLE_BYTES_MAX]
         cdef RecordRun run = sends.run
         cdef RunTopic run_topic = topic.run_topic
         cdef int32_t queue_id = <int32_t>fields.queue_id
-        cdef Py_ssize_t text_at, size, target_size = 0, room = 0
+        cdef Py_ssize_t text_at, size, target_size = 0, room = 0, handle_size = 0
         cdef Sent* sent
-        if not read_marks(fields.properties.at, fields.properties.size, True, &marks, &half) or marks.is_special:
+        if not read_marks(fields.properties.at, fields.properties.size, True, &marks, &park) or marks.is_special:
             return False
-        if not _is_plain_key(marks.unique_key) or marks.sequence.size or half.is_stored:
+        if not _is_plain_key(marks.unique_key) or marks.sequence.size or park.is_stored:
             return False
-        if half.prepared.size:
-            if not self._takes_halves or not same(half.prepared, b"true", 4) or half.group.size == 0:
+        if park.prepared.size:
+            if not self._takes_halves or not same(park.prepared, b"true", 4) or park.group.size == 0 or park.time.size:
                 return False
-            if half.transaction_id.size and not equal(half.transaction_id, marks.unique_key):
+            if park.transaction_id.size and not equal(park.transaction_id, marks.unique_key):
                 return False
-            target_size = _put_target(target, &half, marks.unique_key, run_topic, fields.queue_id) - target
+            target_size = _put_target(target, &park, marks.unique_key, run_topic, fields.queue_id) - target
             room = target_size + _half_room
             run_topic = _half_topic
             queue_id = 0
-        elif half.group.size or half.transaction_id.size or fields.sys_flag & TRANSACTION_BITS:
+        elif park.group.size or park.transaction_id.size or fields.sys_flag & TRANSACTION_BITS:
             return False
+        elif park.time.size:
+            if self._times is None or not self._times.is_plain(&park, marks.unique_key):
+                return False
+            target_size = room = self._times.put_target(target, run_topic, queue_id) - target
+            handle_size = self._times.put_handle(handle, run_topic, marks.unique_key) - handle
+            run_topic = _timer_topic
+            queue_id = 0
         if not self._fits(fields.properties.size + room):
             return False
         text_at = self._add_properties(run, fields.properties)
         if target_size:
             run.add_text(target, target_size)
         size = run._text_size - text_at
+        if handle_size:
+            run.add_text(handle, handle_size)
         _move(&marks.unique_key, fields.properties.at, run.text + text_at)
         _move(&marks.keys, fields.properties.at, run.text + text_at)
         _move(&marks.tags, fields.properties.at, run.text + text_at)
@@ -203,6 +220,8 @@ cdef class PlainSendCutter:
         sent.records = 1
         sent.key_at = marks.unique_key.at - run.text
         sent.key_size = marks.unique_key.size
+        sent.handle_at = text_at + size
+        sent.handle_size = handle_size
         _note_request(sends, sent, head, fields)
         run.add(run.add_topic(run_topic), queue_id, <int32_t>fields.flag,
                 <int32_t>(fields.sys_flag & ~TRANSACTION_BITS | topic.sys_flag),
@@ -248,6 +267,7 @@ cdef class PlainSendCutter:
         sent.records = messages
         sent.key_at = run.add_text(marks.unique_key.at, marks.unique_key.size)
         sent.key_size = marks.unique_key.size
+        sent.handle_size = 0
         _note_request(sends, sent, head, fields)
         topic_number = run.add_topic(topic.run_topic)
         at = 0
@@ -314,24 +334,18 @@ cdef inline int _note_request(PlainSends sends, Sent* sent, Head* head, Fields* 
 
 
 cdef uint8_t* _put_target(
-    uint8_t* at, HalfMarks* half, Slice unique_key, RunTopic topic, int64_t queue_id
+    uint8_t* at, ParkMarks* park, Slice unique_key, RunTopic topic, int64_t queue_id
 ) noexcept:
     """Put the properties that say what a half message is meant for; returns where they end (transaction/half.py).
 
     A message that was sent before has the id of its transaction already.
     """
-    if half.transaction_id.size == 0:
+    if park.transaction_id.size == 0:
         memcpy(at, b"__transactionId__\x01", 18)
         memcpy(at + 18, unique_key.at, unique_key.size)
         at[18 + unique_key.size] = VALUE_END
         at += 19 + unique_key.size
-    memcpy(at, b"REAL_TOPIC\x01", 11)
-    at = put(at + 11, topic.encoded)
-    memcpy(at, b"\x02REAL_QID\x01", 10)
-    at += 10
-    at += put_number(at, queue_id)
-    at[0] = VALUE_END
-    return at + 1
+    return put_real_target(at, topic, queue_id)
 
 
 cdef inline void _move(Slice* part, const uint8_t* old, const uint8_t* new) noexcept:

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.delay import plain_time
+from rocketlake.broker.delay.parking import TimerRules
 from rocketlake.broker.hot import plain_run, plain_send, plain_topics
 from rocketlake.broker.hot.end_runs import EndRuns
 from rocketlake.broker.intake.sequenced_puts import NextBatch, SequencedPuts
@@ -36,7 +39,9 @@ _log = get_logger(__name__)
 
 _BORN_HOST = "born host"
 # Values that occur nowhere else in an answer of the ordinary path: they show where the values stand.
-_QUEUE_ID, _QUEUE_OFFSET, _OPAQUE, _KEY = 1999999991, 1999999992, 1999999993, "UNIQUE-KEY"
+_QUEUE_ID, _QUEUE_OFFSET, _OPAQUE, _KEY, _HANDLE = 1999999991, 1999999992, 1999999993, "UNIQUE-KEY", "RECALL-HANDLE"
+
+_BROKER_NAME_BYTES_MAX = 255
 
 
 class SendRuns:
@@ -49,7 +54,9 @@ class SendRuns:
         sequenced: SequencedPuts,
         ends: EndRuns,
         wire: WireLimits,
+        timer_rules: TimerRules,
         *,
+        clock: Clock,
         body_bytes_max: Callable[[], int],
         log_end: Callable[[], int],
     ) -> None:
@@ -63,6 +70,8 @@ class SendRuns:
         self._topics = plain_topics.PlainTopics(self._find_topic)
         self._plain_ends = ends.kernel(self._topics)
         self._wire = wire
+        self._timer_rules = timer_rules
+        self._clock = clock
         self._body_bytes_max = body_bytes_max
         self._log_end = log_end
         self._made_for: BrokerConfig | None = None
@@ -134,7 +143,7 @@ class SendRuns:
         if status is PutStatus.OK:
             link.write_answers([sends.answers()])
             return
-        for opaque, is_binary, queue_id, unique_key, queue_offset, offsets in sends.outcomes():
+        for opaque, is_binary, queue_id, unique_key, handle, queue_offset, offsets in sends.outcomes():
             result = PutResult(
                 status,
                 offsets[0],
@@ -146,7 +155,8 @@ class SendRuns:
             command = Command(
                 RequestCode.SEND_MESSAGE_V2, opaque=opaque, codec=Codec.ROCKETMQ if is_binary else Codec.JSON
             )
-            Request(command, link, 0).answer(self._answers.answer(status, result, queue_id, unique_key))
+            reply = self._answers.answer(status, result, queue_id, unique_key, recall_handle=handle)
+            Request(command, link, 0).answer(reply)
 
     # -- settings and parts of answers for the kernel ------------------------------------------------------------------
 
@@ -156,6 +166,7 @@ class SendRuns:
         self._cutter = plain_send.PlainSendCutter(
             self._topics,
             self._plain_ends,
+            self._plain_times(config),
             self._answer_parts(),
             self._incoming.store_host,
             property_text.encode(added),
@@ -164,6 +175,12 @@ class SendRuns:
         )
         self._takes_sends = Perm.is_writeable(config.permission)
         self._made_for = config
+
+    def _plain_times(self, config: BrokerConfig) -> plain_time.PlainTimes | None:
+        rules, name = self._timer_rules, config.broker_name.encode()
+        if not rules.is_enabled or len(name) > _BROKER_NAME_BYTES_MAX:
+            return None
+        return plain_time.PlainTimes(self._clock.now_ms, rules.precision_ms, rules.delay_ms_max, name)
 
     def _find_topic(self, name: str) -> plain_topics.PlainTopic | None:
         topic = self._rights.plain_topic(name)
@@ -183,8 +200,11 @@ class SendRuns:
             part, _, json = json.partition(str(value).encode())
             parts.append(part)
         binary = _header(reply, Codec.ROCKETMQ)
+        recallable = self._answers.answer(PutStatus.OK, result, _QUEUE_ID, _KEY, recall_handle=_HANDLE)
+        _, _, behind_key = _header(recallable, Codec.JSON).partition(_KEY.encode())
         return plain_run.AnswerParts(
             (*parts, json),
+            behind_key.partition(_HANDLE.encode())[0],
             (binary[:5], binary[9:17], binary.partition(_KEY.encode())[2]),
             message_id[:-16].encode(),
         )

@@ -13,7 +13,7 @@ from rocketlake.broker.dispatch_table import delay_rows
 from rocketlake.broker.processors.recall import Recall
 from rocketlake.broker.processors.waiting import Waiting
 from rocketlake.broker.wings.ground import Ground
-from rocketlake.broker.wings.plain_runs import due_runs
+from rocketlake.broker.wings.plain_runs import due_runs, entry_runs
 from rocketlake.broker.wings.wing import MasterWing
 from rocketlake.model.topic import DELAY_TOPIC, TIMER_TOPIC
 from rocketlake.store.timer.timer_store import TimerStore
@@ -54,6 +54,7 @@ class Delay(MasterWing):
             count_put=ground.stats.count_put,
         )
         self.timer.runs = due_runs(ground)
+        self.timer.entries = entry_runs(ground)
         store.after_cut.append(self.timer.log_was_cut)
         recall = Recall(ground.config, ground.topics, ground.intake, rules, clock, store_address=ground.role.address)
         waiting = Waiting(self.timer, ground.cold_requests, lambda: ground.config.now.broker_name, clock)

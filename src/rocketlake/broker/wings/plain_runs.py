@@ -24,13 +24,16 @@ from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import FrameAsker
 
 if TYPE_CHECKING:
+    from rocketlake.broker.delay import entry_run
     from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
 
-__all__ = ["are_there", "due_runs", "end_runs", "one_of", "pull_run", "send_run", "signed"]
+__all__ = ["are_there", "due_runs", "end_runs", "entry_runs", "one_of", "pull_run", "send_run", "signed"]
 
 _KERNELS = (
     "rocketlake.broker.delay.due_run",
+    "rocketlake.broker.delay.entry_run",
+    "rocketlake.broker.delay.plain_time",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
@@ -67,6 +70,8 @@ def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts, ends
         sequenced,
         ends,
         ground.seams.limits.wire,
+        ground.timer_rules,
+        clock=ground.clock,
         body_bytes_max=lambda: store.config.body_bytes_max,
         log_end=lambda: store.max_physical_offset,
     )
@@ -81,6 +86,18 @@ def due_runs(ground: Ground) -> DueRuns | None:
     from rocketlake.broker.delay.due_runs import DueRuns
 
     return DueRuns(ground.store, ground.topics, ground.stats.count_put, precision_ms=ground.timer_rules.precision_ms)
+
+
+def entry_runs(ground: Ground) -> entry_run.EntryCutter | None:
+    """Reads plain messages of the timer topic for the wheel."""
+    if not are_there():
+        return None
+    from rocketlake.broker.delay import entry_run
+    from rocketlake.store import log_window
+
+    rules = ground.timer_rules
+    log = log_window.LogWindow(ground.store.fetch.window)
+    return entry_run.EntryCutter(log, rules.precision_ms, rules.roll_ms)
 
 
 def pull_run(ground: Ground, pull: Pull) -> Run | None:

@@ -8,11 +8,14 @@ Invariant: behind `end` lie zeros only, so that no later start takes a lost unit
 
 from __future__ import annotations
 
+import importlib
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
+from rocketlake.base.pure_import import has_kernel
 from rocketlake.store.paths import offset_file_name
 from rocketlake.store.timer.layout import (
     BLANK_BYTES,
@@ -24,10 +27,13 @@ from rocketlake.store.timer.layout import (
     pack_blank,
     unpack_unit,
 )
+from rocketlake.store.timer.unit_stack import ROW_WORDS, unit_rows
 
 __all__ = ["TimerLog"]
 
 _CHUNK_UNITS = 2048
+_KERNEL = "rocketlake.store.timer.unit_run"
+_kernel = importlib.import_module(_KERNEL) if has_kernel(_KERNEL) else None
 
 
 class TimerLog:
@@ -37,9 +43,9 @@ class TimerLog:
         """Opens what is there; `recover` must follow. StoreError for a damaged file that was safe, below `safe_end`."""
         self.end = 0
         """The place of the next unit."""
+        self.file_bytes = file_bytes
         self._folder = folder
         self._disk = files
-        self._file_bytes = file_bytes
         self._files: dict[int, File] = {}
         """By the place of their first byte, in order."""
         self._changed: set[int] = set()
@@ -51,12 +57,12 @@ class TimerLog:
     def _load(self, start: int, safe_end: int) -> None:
         path = self._folder / offset_file_name(start)
         # The first one holds the safe end, or lies before it: a power cut may lose its name and keep a later one.
-        is_next = start == next(reversed(self._files)) + self._file_bytes if self._files else start <= safe_end
+        is_next = start == next(reversed(self._files)) + self.file_bytes if self._files else start <= safe_end
         size = self._disk.size(path)
-        if is_next and size == self._file_bytes and start % size == 0:
+        if is_next and size == self.file_bytes and start % size == 0:
             self._files[start] = self._disk.open(path, size=size)
             self.end = self.start
-        elif start >= safe_end and size <= self._file_bytes:
+        elif start >= safe_end and size <= self.file_bytes:
             self._disk.remove(path)  # a power cut in its first moments: nothing in it was ever safe
         else:
             raise StoreError(
@@ -76,7 +82,7 @@ class TimerLog:
 
         `from_place`: some place in that file; what lies before its file is taken for sound.
         """
-        start = max(self.start, from_place - from_place % self._file_bytes)
+        start = max(self.start, from_place - from_place % self.file_bytes)
         self.end = start
         for file_start in [each for each in self._files if each >= start]:
             if file_start != self.end:
@@ -89,12 +95,12 @@ class TimerLog:
         """Moves `end` behind each unit before it is given, and into the next file behind a blank."""
         file, place = self._files[file_start], 0
         while True:
-            data = file.pread(min(_CHUNK_UNITS * UNIT_BYTES, self._file_bytes - place), place)
+            data = file.pread(min(_CHUNK_UNITS * UNIT_BYTES, self.file_bytes - place), place)
             for at in range(0, len(data), UNIT_BYTES):
-                left = self._file_bytes - place
+                left = self.file_bytes - place
                 if left < UNIT_BYTES + BLANK_BYTES:
                     if len(data) - at >= BLANK_BYTES and is_blank(data, at, left):
-                        self.end = file_start + self._file_bytes
+                        self.end = file_start + self.file_bytes
                     return
                 unit = unpack_unit(data, at)
                 if unit is None:
@@ -107,24 +113,24 @@ class TimerLog:
         for start in [each for each in self._files if each > self.end]:
             self._files.pop(start).close()
             self._disk.remove(self._folder / offset_file_name(start))
-        place = self.end % self._file_bytes
+        place = self.end % self.file_bytes
         file = self._files.get(self.end - place)
         if file is not None and not file.is_zero_from(place):
             file.truncate(place)
-            file.truncate(self._file_bytes)
+            file.truncate(self.file_bytes)
             file.sync()
 
     def next_place(self, place: int) -> tuple[int, bytes]:
         """Where the next unit goes if units end at `place`, and what must lie in between: nothing, or a blank."""
-        left = self._file_bytes - place % self._file_bytes
+        left = self.file_bytes - place % self.file_bytes
         return (place, b"") if left >= UNIT_BYTES + BLANK_BYTES else (place + left, pack_blank(left))
 
     def append(self, run: bytes) -> None:
         """Write units and blanks at the end, as `next_place` told. After an error nothing has been appended."""
         at, end = 0, self.end
         while at < len(run):
-            place = end % self._file_bytes
-            part = run[at : at + self._file_bytes - place]
+            place = end % self.file_bytes
+            part = run[at : at + self.file_bytes - place]
             self._file(end - place).pwrite(part, place)
             self._changed.add(end - place)
             at += len(part)
@@ -136,7 +142,7 @@ class TimerLog:
         if file is None:
             self._disk.make_dirs(self._folder)
             path = self._folder / offset_file_name(start)
-            file = self._files[start] = self._disk.open(path, size=self._file_bytes, create=True)
+            file = self._files[start] = self._disk.open(path, size=self.file_bytes, create=True)
         return file
 
     def unit(self, place: int) -> Unit | None:
@@ -144,7 +150,7 @@ class TimerLog:
         if not self.start <= place < self.end:
             return None
         if not 0 <= place - self._chunk_start <= len(self._chunk) - UNIT_BYTES:
-            file_start = place - place % self._file_bytes
+            file_start = place - place % self.file_bytes
             first = max(0, place - file_start - (_CHUNK_UNITS - 1) * UNIT_BYTES)
             self._chunk = self._files[file_start].pread(place - file_start + UNIT_BYTES - first, first)
             self._chunk_start = file_start + first
@@ -153,7 +159,7 @@ class TimerLog:
     def chain(self, place: int, most: int) -> tuple[list[Unit], int]:
         """(units of one tick from this place on, the newest first, at most so many; where the next one lies).
 
-        The place is NOWHERE behind the oldest one. Called for each message that is due: it does what `unit` does.
+        The place is NOWHERE behind the oldest one. Called for many at a time: it does what `unit` does.
         """
         found: list[Unit] = []
         start, end, unpack = self.start, self.end, UNIT.unpack_from
@@ -173,12 +179,28 @@ class TimerLog:
             place = previous
         return found, place if start <= place < end else NOWHERE
 
+    def chain_rows(self, place: int, most: int) -> tuple[array[int], int]:
+        """The same, as rows of a UnitStack."""
+        if _kernel is None:
+            units, place = self.chain(place, most)
+            return unit_rows(units), place
+        rows, is_sound = array("q"), True
+        while is_sound and len(rows) < most * ROW_WORDS and self.start <= place < self.end:
+            if not 0 <= place - self._chunk_start <= len(self._chunk) - UNIT_BYTES:
+                self.unit(place)
+            left = most - len(rows) // ROW_WORDS
+            piece, place, is_sound = _kernel.read_chain(
+                self._chunk, self._chunk_start, place, self.start, self.end, left
+            )
+            rows.frombytes(piece)
+        return rows, place if is_sound and self.start <= place < self.end else NOWHERE
+
     def back(self) -> Iterator[tuple[int, Unit]]:
         """(place, unit) of all, the newest first."""
         place = self.end
         while place > self.start:
-            if place % self._file_bytes == 0:
-                place += (self._file_bytes - BLANK_BYTES) // UNIT_BYTES * UNIT_BYTES - self._file_bytes
+            if place % self.file_bytes == 0:
+                place += (self.file_bytes - BLANK_BYTES) // UNIT_BYTES * UNIT_BYTES - self.file_bytes
             place -= UNIT_BYTES
             if (unit := self.unit(place)) is None:
                 return
@@ -208,8 +230,8 @@ class TimerLog:
 
         A message waits two days at most before it is stored anew, so nothing waits in such a file.
         """
-        while (start := self.start) + self._file_bytes <= safe_end and len(self._files) > 1:
-            last = self.unit(start + ((self._file_bytes - BLANK_BYTES) // UNIT_BYTES - 1) * UNIT_BYTES)
+        while (start := self.start) + self.file_bytes <= safe_end and len(self._files) > 1:
+            last = self.unit(start + ((self.file_bytes - BLANK_BYTES) // UNIT_BYTES - 1) * UNIT_BYTES)
             if last is None or not is_gone(last.physical_offset):
                 break
             self._files.pop(start).close()

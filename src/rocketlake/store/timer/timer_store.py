@@ -14,10 +14,11 @@ units: that is what a power cut leaves that kept the slot and lost its unit.
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
@@ -25,6 +26,9 @@ from rocketlake.store.timer.checkpoint import TimerCheckpoint, load_checkpoint, 
 from rocketlake.store.timer.layout import DELETE, NOWHERE, OURS, SLOT_BYTES, SLOTS, SLOTS_A_ROUND, Slot, Unit, pack_unit
 from rocketlake.store.timer.log import TimerLog
 from rocketlake.store.timer.wheel import TimerWheel
+
+if TYPE_CHECKING:
+    from rocketlake.store.timer import unit_run
 
 __all__ = ["TimerStore", "Waiting"]
 
@@ -178,6 +182,17 @@ class TimerStore:
             wheel.put(time, slot)
         self._is_changed = True
 
+    def put_run(self, run: unit_run.UnitRun, written_ms: int) -> None:
+        """`put` the messages of a run."""
+        log, wheel = self._files()
+        slots = [wheel.slot(time) for time in run.ticks()]
+        newest = [NOWHERE if slot is None else slot.last for slot in slots]
+        log.append(run.encode(log.end, log.file_bytes, written_ms, newest))
+        for (time, first, last, more), slot in zip(run.tails(), slots, strict=True):
+            first, waiting = (first, more) if slot is None else (slot.first, slot.waiting + more)
+            wheel.put(time, Slot(first, last, waiting))
+        self._is_changed = True
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def next_filled(self, from_ms: int, until_ms: int) -> int:
@@ -192,6 +207,10 @@ class TimerStore:
     def chain(self, place: int, most: int) -> tuple[list[Unit], int]:
         """(units of a tick from its `newest_place` on, the newest first; where the next one lies, NOWHERE: none)."""
         return ([], NOWHERE) if self._open is None else self._open[0].chain(place, most)
+
+    def chain_rows(self, place: int, most: int) -> tuple[array[int], int]:
+        """`chain`, as rows of a UnitStack."""
+        return (array("q"), NOWHERE) if self._open is None else self._open[0].chain_rows(place, most)
 
     def units(self, time_ms: int) -> list[Unit]:
         """What waits for a tick, in the order in which it came."""
