@@ -79,10 +79,11 @@ class Broker:
         topic: str = "T",
         body: bytes = b"",
         sys_flag: int = 0,
+        born_host: bytes = b"\x7f\0\0\x01\0\0\0\0",
     ) -> tuple[int, int] | None:
         """Its log offset and the end of its record; None: it was refused."""
         properties = {name: value for name, value in {"UNIQ_KEY": name, **asked}.items() if value}
-        message = PutMessage(topic, queue_id, body or name.encode(), sys_flag=sys_flag)
+        message = PutMessage(topic, queue_id, body or name.encode(), sys_flag=sys_flag, born_host=born_host)
         self.parking.park(message, properties)
         message.properties = property_text.encode(properties)
         result = self.store.put(message)

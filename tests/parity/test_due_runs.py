@@ -11,6 +11,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.model import sys_flag
 from rocketlake.model.topic import TIMER_TOPIC
+from rocketlake.store.timer.unit_stack import UnitStack
 from tests.histories.timer_history import ROOT, Broker
 from tests.seeds import seeds
 
@@ -18,6 +19,7 @@ if not has_kernel("rocketlake.broker.delay.due_run"):
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
 START_MS = 1_700_000_000_000
+HOSTS = (b"\x7f\0\0\x01\0\0\0\0", b"\x0a\0\0\x02\0\0\x1f\x90", bytes(range(20)))
 
 
 async def started(*, in_runs: bool) -> Broker:
@@ -44,8 +46,10 @@ def send(broker: Broker, seed: int) -> None:
             asked |= {"TIMER_DEL_UNIQKEY": f"m{rng.randrange(120)}"}
         body = f"m{number}".encode() * rng.choice((1, 1, 1, 300))
         flags = sys_flag.mark_compressed(0, sys_flag.ZLIB) if rng.random() < 0.05 else 0
-        topic = rng.choice(("T", "T", "T", "T", "unknown", "%RETRY%g"))
-        broker.send(f"m{number}", asked, rng.choice((0, 1, 2, 2, 7)), topic=topic, body=body, sys_flag=flags)
+        topic, host = rng.choice(("T", "T", "T", "T", "unknown", "%RETRY%g")), rng.choice(HOSTS)
+        flags |= sys_flag.BORN_HOST_V6 if len(host) > 8 else 0
+        queue = rng.choice((0, 1, 2, 2, 7))
+        broker.send(f"m{number}", asked, queue, topic=topic, body=body, sys_flag=flags, born_host=host)
 
 
 def log_of(broker: Broker) -> bytes:
@@ -74,19 +78,26 @@ async def test_plain_copies_take_the_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert runs is not None
     stored: list[int] = []
 
-    def put(units: list[object], above: int, taken_back: frozenset[bytes]) -> int:
+    def put(units: UnitStack, above: int, taken_back: frozenset[bytes]) -> int:
         before = len(units)
-        end = inner(units, above, taken_back)  # type: ignore[arg-type]
+        end = inner(units, above, taken_back)
         stored.append(before - len(units))
         return end
 
     inner = runs.put
     monkeypatch.setattr(runs, "put", put)
     for number in range(700):
-        broker.send(f"m{number}", {"TIMER_DELAY_MS": "1500", "TAGS": "A"}, number % 3)
+        host = HOSTS[number // 3 % 2]
+        broker.send(f"m{number}", {"TIMER_DELAY_MS": "1500", "TAGS": "A"}, number % 3, born_host=host)
     await broker.clock.run_for(5000)
     assert [message.body for message in broker.delivered() if message.queue_id == 0] == [
         b"m%d" % number for number in range(0, 700, 3)
     ]
     assert sum(stored) > 500, "the rest lies where a file of the log ends"
+    stored.clear()
+    for number in range(60):
+        broker.send(f"far{number}", {"TIMER_DELAY_MS": "26000"}, number % 3)
+    await broker.clock.run_for(30_000)
+    assert len([message for message in broker.delivered() if message.body.startswith(b"far")]) == 60
+    assert sum(stored) == 120, "each is stored anew in between"
     await broker.stop()
