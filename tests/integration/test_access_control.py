@@ -210,3 +210,27 @@ def test_a_file_that_is_no_plain_acl_is_refused_and_nothing_is_made(
     (tmp_path / "plain_acl.yml").write_text(text)
     assert "Cure" in guarded.rocketlake("acl", "import", str(tmp_path / "plain_acl.yml"), exit_code=1)
     assert guarded.rocketlake("acl", "users") == before
+
+
+async def test_a_message_is_not_read_by_its_place_without_a_right_to_its_topic(guarded: Guarded) -> None:
+    """The field topic only claims something: what counts is the topic of the record."""
+    guarded.rocketlake("topic", "create", "Secret")
+    guarded.rocketlake("topic", "create", "Mine")
+    eve = guarded.add("eve")
+    guarded.rocketlake("acl", "allow", "eve", "All", "Topic:Mine")
+    guarded.rocketlake("acl", "allow", "eve", "Sub", "Group:eve*")
+    async with Producer("ours", client_config=guarded.config(guarded.admin)) as producer:
+        sent = await producer.send(Message("Secret", b"nobody reads this"))
+    offset = str(int(sent.offset_message_id[16:], 16))
+    broker = guarded.cluster.standalone.broker_address
+    net = NetClient(sign=signing(lambda: eve))
+    try:
+        for fields in ({}, {"topic": "Mine"}, {"topic": "Secret"}):
+            asked = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, fields={"offset": offset, **fields})
+            answer = await net.invoke(broker, asked)
+            assert (answer.code, b"nobody" in answer.body_bytes) == (ResponseCode.NO_PERMISSION, False)
+        back = {"offset": offset, "group": "eve_reads", "delayLevel": "-1", "originTopic": "Mine"}
+        answer = await net.invoke(broker, Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, fields=back))
+        assert answer.code == ResponseCode.NO_PERMISSION
+    finally:
+        await net.close()

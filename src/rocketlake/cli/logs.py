@@ -112,11 +112,17 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, tz=UTC).astimezone().isoformat(timespec="milliseconds")
 
 
+_SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {9: "\\t", 10: "\\n", 13: "\\r"}
+
+
 class _Text(logging.Formatter):
-    """Line breaks in a text, which may come from a peer, are escaped; those of tracebacks stay."""
+    """Control characters in a text, which may come from a peer, are escaped: neither lines nor a terminal are forged.
+
+    Line breaks of tracebacks stay.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        text = record.getMessage().translate(_SHOWN)
         line = f"{_time(record)} {record.levelname} {record.name} {text}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 

@@ -31,11 +31,12 @@ def as_before() -> Iterator[None]:
 def test_a_line_has_time_level_logger_and_text_and_stays_one_line(tmp_path: Path) -> None:
     file = tmp_path / "log"
     Logs(Severity.INFO, LogForm.TEXT, file)
-    LOG.info("seen: %s", "a\nfake line")
+    LOG.info("seen: %s", "a\nfake \x1b[31mline\x9b")
     LOG.debug("not seen")
     logging.getLogger("other").info("not seen")
     assert re.fullmatch(
-        r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO rocketlake\.part seen: a\\nfake line\n",
+        r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO rocketlake\.part"
+        r" seen: a\\nfake \\x1b\[31mline\\x9b\n",
         file.read_text(),
     )
 
