@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.command import Codec, Command
 from rocketlake.protocol.frame import encode_command
@@ -46,8 +47,8 @@ async def gated(gate: Gate, *, early: bool, monkeypatch: pytest.MonkeyPatch) -> 
     """A broker with one message; the gate is put up before the broker is built (`early`), or when it stands."""
 
     class Gated(Dispatcher):
-        def __init__(self, rows: Iterable[Row]) -> None:
-            super().__init__(rows)
+        def __init__(self, rows: Iterable[Row], access: AccessGate) -> None:
+            super().__init__(rows, access)
             self.before.append(gate)
 
     if early:

@@ -16,6 +16,7 @@ import uvloop
 from rocketlake.base.errors import LinkError, UsageError
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import TcpNetwork
 from rocketlake.net.peer import Peer
@@ -41,7 +42,7 @@ class Echo:
 
     def __init__(self, mode: TlsMode, file: str = "", limits: NetLimits | None = None) -> None:
         self.certificates = Certificates(TlsChoice(mode, file=file))
-        rows = [Row(ECHO, self._echo), Row(LARGE, lambda _: Reply(0, body=LARGE_BODY))]
+        rows = [Row(ECHO, self._echo, ANYBODY), Row(LARGE, lambda _: Reply(0, body=LARGE_BODY), ANYBODY)]
         network = SecureNetwork(TcpNetwork(), self.certificates)
         self.server = Server(Dispatcher(rows), network=network, limits=limits)
 

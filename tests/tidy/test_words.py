@@ -68,7 +68,12 @@ ROW = re.compile(r"^\| ([\w ]+) \| .+ \| `([\w./]+)` \|$", re.MULTILINE)
 PROSE = [
     *sources(".py", ".pyx", ".pxd"),
     *(path for path in sorted(TESTS.rglob("*.py")) if path.name != "test_words.py"),
-    *(path for folder in ("bench", "demo", "interop", "docs") for path in sorted((ROOT / folder).rglob("*.py"))),
+    *(
+        path
+        for folder in ("bench", "demo", "interop", "docs")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if ROOT / "interop" / "java" / "target" not in path.parents  # packages of peers
+    ),
     *(path for path in sorted((ROOT / "docs").rglob("*.md"))),
     # Not CONTRIBUTING.md, which shows what not to write.
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "build_ext.py", "setup.py", "progress.py")),
