@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from bench.program import Program
 from interop.apache import compiled_drivers
-from rocketlake.auth.credentials import Credentials
 
 PEER = "bench"
 HEAP = "512m"
@@ -23,12 +22,14 @@ CHECKED = re.compile(r"transaction checkCount: (\d+)")
 class JavaProgram(Program):
     """A Java program of the bench peers, heap as given, speaking the binary header; `namesrv` if it has no option."""
 
-    def __init__(self, main: str, *arguments: object, namesrv: str = "", java: Sequence[str] = ()) -> None:
-        """`java`: more options of the Java machine."""
+    def __init__(
+        self, main: str, *arguments: object, namesrv: str = "", java: Sequence[str] = (), peer: str = PEER
+    ) -> None:
+        """`java`: more options of the Java machine. `peer`: whose client."""
         command = ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-Drocketmq.serialize.type=ROCKETMQ", *java]
         if namesrv:
             command.append(f"-Drocketmq.namesrv.addr={namesrv}")
-        super().__init__(main, [*command, "-cp", compiled_drivers(PEER), main, *map(str, arguments)])
+        super().__init__(main, [*command, "-cp", compiled_drivers(peer), main, *map(str, arguments)])
 
 
 @dataclass(slots=True)
@@ -65,12 +66,10 @@ class BenchmarkProducer(Reporting):
         body_bytes: int,
         topic: str = "BenchmarkTest",
         java: Sequence[str] = (),
-        user: Credentials | None = None,
     ) -> None:
-        signs = ("-a", "true", "-ak", user.access_key, "-sk", user.secret_key) if user is not None else ()
         super().__init__(
             "org.apache.rocketmq.example.benchmark.Producer",
-            *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes, *signs),
+            *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes),
             java=java,
         )
 
@@ -93,7 +92,7 @@ class BenchmarkTransactions(Reporting):
 
 
 class BatchSend(JavaProgram):
-    """Batches of `per_batch` messages from `threads` threads.
+    """Batches of `per_batch` messages, single ones for 1, from `threads` threads.
 
     `count` messages, 0 = until stopped; each thread at most `per_second` messages a second, 0 = as fast as it goes.
     """
@@ -108,8 +107,11 @@ class BatchSend(JavaProgram):
         count: int = 0,
         topic: str = "BenchmarkTest",
         per_second: int = 0,
+        java: Sequence[str] = (),
+        peer: str = PEER,
     ) -> None:
-        super().__init__("BatchSend", namesrv, topic, threads, per_batch, body_bytes, count, per_second)
+        arguments = namesrv, topic, threads, per_batch, body_bytes, count, per_second
+        super().__init__("BatchSend", *arguments, java=java, peer=peer)
 
 
 class Drain(JavaProgram):

@@ -24,7 +24,7 @@ from pathlib import Path
 from bench import wire
 from bench.__main__ import machine, result_path
 from bench.brokers import Apache, RocketLake, Side
-from bench.java import BenchmarkProducer, Drain
+from bench.java import BatchSend, BenchmarkProducer, Drain
 from bench.plan import Values
 from bench.program import Program
 from bench.window import Window, wait_for_sends, wait_until
@@ -37,7 +37,6 @@ from rocketlake.net.client import NetClient
 from rocketlake.net.gate.signing import signing
 from tests.tls_files import Authority
 
-MODES = ("plain", "signed", "encrypted")
 ADMIN, SENDER = Credentials("root-user", "root-secret-1"), Credentials("sender", "sender-secret-1")
 USERS = {
     "authenticationEnabled": "true",
@@ -53,7 +52,8 @@ PROVIDERS = {
 }
 """Apache's own keep users only if they are named."""
 FIGURES = ("messages_per_second", "broker_cpu_us")
-LOADS = ("producer-64", "live-16")
+LOADS = {"producer-64": ("plain", "encrypted"), "live-16": ("plain", "encrypted"), "client550-64": ("plain", "signed")}
+"""Each with its modes; the last one has the client of 5.5.0, which brings the signatures of ACL 2.0 along."""
 
 
 class SecuredApache(Apache):
@@ -120,12 +120,16 @@ def run(
         if mode == "signed":
             stack.enter_context(wire.signed_as(ADMIN.access_key, ADMIN.secret_key))
         side = stack.enter_context(kind(root, file, has_users=mode == "signed"))
-        if load == "producer-64":
-            user = None
+        if load == "client550-64":
             if mode == "signed":
                 asyncio.run(make_sender(side.namesrv))
-                user = SENDER
-            with BenchmarkProducer(side.namesrv, threads=64, body_bytes=1024, java=java, user=user) as producer:
+                java = (f"-DaccessKey={SENDER.access_key}", f"-DsecretKey={SENDER.secret_key}")
+            with BatchSend(
+                side.namesrv, threads=64, per_batch=1, body_bytes=1024, java=java, peer="server550"
+            ) as sender:
+                return measured(side, options.warm, options.seconds, [sender])
+        if load == "producer-64":
+            with BenchmarkProducer(side.namesrv, threads=64, body_bytes=1024, java=java) as producer:
                 return measured(side, options.warm, options.seconds, [producer])
         with Drain(side.namesrv, java=java) as drain:
             wait_until(lambda: drain.latest().counters["received"] > 0, "the consumer's first message", 60)
@@ -148,7 +152,7 @@ def main() -> None:
         for load in [options.only] if options.only else LOADS:
             for number in range(options.rounds):
                 for kind in SIDES if number % 2 == 0 else reversed(SIDES):
-                    for mode in [mode for mode in MODES if load == "producer-64" or mode != "signed"]:
+                    for mode in LOADS[load]:
                         name = f"{load} {kind.name} {mode}"
                         place = folder / f"run-{len(runs)}-{number}"
                         values = run(kind, load, options, place, file=file, mode=mode)

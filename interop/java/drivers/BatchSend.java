@@ -8,7 +8,7 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
 
 /**
- * Sends batches from several threads until `count` messages were asked for (0 = until killed), each thread at most
+ * Sends batches, or single messages as batches of one, from several threads until `count` messages were asked for (0 = until killed), each thread at most
  * `perSecond` messages a second (0 = as fast as it goes). Every half second one
  * line "ms=T sent=N failed=M nanos=L": clock, messages acknowledged so far, messages refused, summed time of the calls.
  */
@@ -18,7 +18,7 @@ public class BatchSend {
         int threads = Integer.parseInt(args[2]), perBatch = Integer.parseInt(args[3]), bodyBytes = Integer.parseInt(args[4]);
         long count = Long.parseLong(args[5]);
         long nanosEach = args.length > 6 && !args[6].equals("0") ? 1_000_000_000L * perBatch / Long.parseLong(args[6]) : 0;
-        DefaultMQProducer producer = new DefaultMQProducer("bench_batch");
+        DefaultMQProducer producer = new DefaultMQProducer("bench_batch", Signed.hook());
         producer.setNamesrvAddr(namesrv);
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(10000);
@@ -38,7 +38,7 @@ public class BatchSend {
                     long start = System.nanoTime();
                     boolean stored = false;
                     try {
-                        stored = producer.send(batch).getSendStatus() == SendStatus.SEND_OK;
+                        stored = (perBatch == 1 ? producer.send(batch.get(0)) : producer.send(batch)).getSendStatus() == SendStatus.SEND_OK;
                     } catch (Exception error) {
                         try { Thread.sleep(10); } catch (InterruptedException stop) { return; }
                     }
