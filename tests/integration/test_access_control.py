@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -234,3 +235,18 @@ async def test_a_message_is_not_read_by_its_place_without_a_right_to_its_topic(g
         assert answer.code == ResponseCode.NO_PERMISSION
     finally:
         await net.close()
+
+
+def test_who_changed_what_and_who_was_refused_is_noted(guarded: Guarded) -> None:
+    fred = guarded.add("fred")
+    guarded.rocketlake("topic", "create", "Noted")
+    guarded.rocketlake("topic", "delete", "Noted", "--yes", user=fred, exit_code=1)
+    broker = (guarded.folder / "store" / "config" / "audit.jsonl").read_text()
+    lines = [json.loads(line) for line in broker.splitlines()]
+    made = [line for line in lines if line["request"] == "AUTH_CREATE_USER" and line["fields"]["username"] == "fred"]
+    assert [(line["user"], line["outcome"]) for line in made] == [("admin", "SUCCESS")]
+    created = [line for line in lines if line["fields"].get("topic") == "Noted" and line["user"] == "admin"]
+    assert [line["request"] for line in created] == ["UPDATE_AND_CREATE_TOPIC"]
+    refused = json.loads((guarded.folder / "namesrv" / "audit.jsonl").read_text().splitlines()[-1])
+    assert (refused["user"], refused["outcome"]) == ("fred", "NO_PERMISSION")
+    assert fred.secret_key not in broker and guarded.admin.secret_key not in broker

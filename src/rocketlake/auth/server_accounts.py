@@ -48,7 +48,10 @@ class AuthSettings(Protocol):
 
 
 class ServerAccounts:
-    """`file`: None on a server without users. UsageError: settings that contradict each other."""
+    """`file`: None on a server without users. `audit_path`: of the server alone, also if servers share their accounts.
+
+    UsageError: settings that contradict each other.
+    """
 
     def __init__(self, settings: AuthSettings, default_path: Path, files: Files) -> None:
         if settings.authorization_enabled and not settings.authentication_enabled:
@@ -66,6 +69,7 @@ class ServerAccounts:
             self._first.append(User(own.access_key, own.secret_key, UserType.SUPER))
         path = Path(settings.accounts_path).expanduser() if settings.accounts_path else default_path
         self.file = AccountFile(path, files) if settings.authentication_enabled else None
+        self.audit_path = default_path.with_name("audit.jsonl")
 
     def load(self) -> None:
         """Read the users, make those that the settings name. StoreError if the file cannot be read."""

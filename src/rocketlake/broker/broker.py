@@ -39,6 +39,7 @@ from rocketlake.broker.wings.wing import MasterWing, SlaveWing, Wing
 from rocketlake.net.account_requests import AccountRequests
 from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.gate.audit import Audit
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
 from rocketlake.net.local_link import LocalLink
@@ -173,9 +174,11 @@ class Broker(Service):
         rows = [row for wing in self.wings for row in wing.rows]
         bytes_max, accounts = config.request_body_bytes_max, ground.accounts.file
         served = [*dispatcher_rows(rows, bytes_max, ground.turns, self._clock, ground.cold_requests)]
-        dispatcher = Dispatcher(
-            served + (AccountRequests(accounts).rows() if accounts is not None else []), ground.gate
-        )
+        audit = None
+        if accounts is not None:
+            served += AccountRequests(accounts).rows()
+            audit = Audit(ground.accounts.audit_path, self._seams.files, self._clock, self.health)
+        dispatcher = Dispatcher(served, ground.gate, audit)
         ground.late_log.serve = partial(dispatcher.serve_behind, ground.late_log.check)
         ground.cold_requests.serving_now = dispatcher.serving_now
         flow_control = FlowControl(

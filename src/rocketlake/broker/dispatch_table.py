@@ -12,7 +12,7 @@ part of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from inspect import isgeneratorfunction
 from typing import cast
@@ -81,6 +81,8 @@ PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = (
     Action.LIST,
 )
 _READS = on.topic(SUB) & on.group(SUB)
+_COMMITS = replace(on.topic(SUB, UPDATE) & on.group(SUB, UPDATE), inner=True)
+"""Consumers commit all the time."""
 _SMALL = 32 * 1024
 """Bytes of a body that is decoded in one go. No client sends a larger body with these codes."""
 
@@ -146,7 +148,7 @@ def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
         on.topic(SUB, GET) & on.group(SUB, GET),
         cold=Cold.ANY_ORDER,
     )
-    yield Row(Code.UPDATE_CONSUMER_OFFSET, offset.update, Lane.QUICK, on.topic(SUB, UPDATE) & on.group(SUB, UPDATE))
+    yield Row(Code.UPDATE_CONSUMER_OFFSET, offset.update, Lane.QUICK, _COMMITS)
     yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP, offset.by_time, Lane.ADMIN, on.topic(SUB, GET), cold=Cold.ANY_ORDER)
     yield Row(Code.GET_MAX_OFFSET, offset.maximum, Lane.QUICK, on.topic(SUB, GET))
     yield Row(Code.GET_MIN_OFFSET, offset.minimum, Lane.QUICK, on.topic(SUB, GET), cold=Cold.ANY_ORDER)
@@ -170,7 +172,7 @@ def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[
 def replica_rows(editions: Editions, talk: ReplicaTalk, *, under_controller: bool) -> Iterator[Row]:
     """What replicas ask and tell; the tables themselves are answers to administrators, too."""
     if not under_controller:  # membership_rows has it else
-        yield Row(Code.EXCHANGE_BROKER_HA_INFO, talk.exchange, Lane.QUICK, on.cluster(UPDATE))
+        yield Row(Code.EXCHANGE_BROKER_HA_INFO, talk.exchange, Lane.QUICK, on.members())
     yield Row(Code.GET_BROKER_HA_STATUS, talk.ha_status, Lane.ADMIN, on.cluster(GET))
     yield Row(Code.NOTIFY_MIN_BROKER_ID_CHANGE, talk.lowest_id_changed, Lane.QUICK, ANYBODY)
     yield Row(Code.GET_PRODUCER_SEQUENCES, talk.producer_sequences, Lane.ADMIN, on.cluster(GET))
@@ -273,8 +275,8 @@ def takeover_rows(change: ChangeRole) -> Iterator[Row]:
 
 def membership_rows(notices: Notices, epochs: EpochAnswer, lives: KnownLives) -> Iterator[Row]:
     """The word of a controller and of other members about roles; the history of this broker's log."""
-    yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED, notices.role_changed, Lane.ADMIN, on.cluster(UPDATE))
-    yield Row(Code.EXCHANGE_BROKER_HA_INFO, notices.exchange_ha, Lane.ADMIN, on.cluster(UPDATE))
+    yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED, notices.role_changed, Lane.ADMIN, on.members())
+    yield Row(Code.EXCHANGE_BROKER_HA_INFO, notices.exchange_ha, Lane.ADMIN, on.members())
     yield Row(Code.GET_BROKER_EPOCH_CACHE, epochs.epochs, Lane.ADMIN, on.cluster(GET))
     yield Row(Code.CHECK_LIFE, lives.check, Lane.QUICK, on.cluster(GET))
     yield Row(Code.GET_RECORD_MARK, epochs.record_mark, Lane.QUICK, on.cluster(GET), cold=Cold.ANY_ORDER)

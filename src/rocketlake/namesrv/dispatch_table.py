@@ -16,7 +16,7 @@ from rocketlake.namesrv.processors.kv import KV
 from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.net.dispatcher import Row
-from rocketlake.net.gate.needs import ANY_USER, cluster, every, needs, taking
+from rocketlake.net.gate.needs import ANY_USER, cluster, every, members, needs, taking
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Handler, Request
 from rocketlake.protocol.headers.namesrv import GetRouteHeader
@@ -25,6 +25,7 @@ from rocketlake.protocol.request_code import RequestCode as Code
 __all__ = ["controller_settings", "rows"]
 
 _CHANGE = cluster(Action.UPDATE)
+_MEMBERS = members()
 _READ = cluster(Action.GET)
 _LIST = every(Kind.TOPIC, Action.LIST)
 
@@ -63,11 +64,11 @@ def rows(
         Row(Code.GET_UNIT_TOPIC_LIST, in_steps(routes.unit_topics), _LIST),
         Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, in_steps(routes.unit_sub_topics), _LIST),
         Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, in_steps(routes.unit_sub_only_topics), _LIST),
-        Row(Code.REGISTER_BROKER, asking_first(change(brokers.register)), _CHANGE),
-        Row(Code.UNREGISTER_BROKER, change(brokers.unregister), _CHANGE),
-        Row(Code.BROKER_HEARTBEAT, brokers.heartbeat, _CHANGE),
+        Row(Code.REGISTER_BROKER, asking_first(change(brokers.register)), _MEMBERS),
+        Row(Code.UNREGISTER_BROKER, change(brokers.unregister), _MEMBERS),
+        Row(Code.BROKER_HEARTBEAT, brokers.heartbeat, _MEMBERS),
         Row(Code.QUERY_DATA_VERSION, brokers.query_data_version, _READ),
-        Row(Code.REGISTER_TOPIC_IN_NAMESRV, change(brokers.register_topic), _CHANGE),
+        Row(Code.REGISTER_TOPIC_IN_NAMESRV, change(brokers.register_topic), _MEMBERS),
         Row(Code.DELETE_TOPIC_IN_NAMESRV, change(brokers.delete_topic), taking(_CHANGE)),
         Row(Code.WIPE_WRITE_PERM_OF_BROKER, change(brokers.wipe_write_perm), taking(_CHANGE)),
         Row(Code.ADD_WRITE_PERM_OF_BROKER, change(brokers.add_write_perm), taking(_CHANGE)),

@@ -28,6 +28,7 @@ from rocketlake.net.account_requests import AccountRequests
 from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.audit import Audit
 from rocketlake.net.gate.signing import Sign, signing
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network, TcpNetwork
@@ -84,14 +85,16 @@ class NameServer(Service):
             brokers.on_heartbeat.append(controller.heartbeat)
             brokers.has_place = controller.has_place
             table += [*controller.rows(), *controller_settings(settings)]
+        audit = None
         if accounts is not None:
+            audit = Audit(self._accounts.audit_path, files, clock, self.health)
             table += AccountRequests(accounts).rows()
             self.adopt(AccountWatch(accounts, clock))
         if self._succession is not None:
             brokers.has_left = self._succession.has_left
             self.adopt(self._succession)
         self._server = Server(
-            Dispatcher(table, gate),
+            Dispatcher(table, gate, audit),
             host=config.listen_host,
             port=config.listen_port,
             clock=clock,

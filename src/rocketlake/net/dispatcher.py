@@ -17,6 +17,7 @@ from rocketlake.auth.action import AccessRefused
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.audit import Audit
 from rocketlake.net.gate.needs import Needs
 from rocketlake.net.request import HELD, FrameAsker, Handler, Held, Reply, Request
 from rocketlake.protocol.request_code import request_name
@@ -60,9 +61,10 @@ class Dispatcher:
     requests.
     """
 
-    def __init__(self, rows: Iterable[Row], gate: AccessGate | None = None) -> None:
-        """`gate`: None for a client, which serves what its own servers ask."""
+    def __init__(self, rows: Iterable[Row], gate: AccessGate | None = None, audit: Audit | None = None) -> None:
+        """`gate`: None for a client, which serves what its own servers ask. `audit`: None: nothing is noted."""
         self.gate = gate
+        self.audit = audit
         self._needs: dict[int, Needs] = {}
         self.before: list[Hook] = []
         self.after: list[Callable[[Request, Reply], None]] = []
@@ -120,7 +122,12 @@ class Dispatcher:
         return reply
 
     def finish(self, request: Request, reply: Reply) -> None:
-        """Runs the after-hooks; a failing hook is logged and changes nothing."""
+        """Notes what the audit wants and runs the after-hooks; a failing one is logged and changes nothing."""
+        if self.audit is not None and (needs := self._needs.get(request.command.code)) is not None:
+            try:
+                self.audit.note(request, needs, reply)
+            except Exception:
+                log.exception("audit of %s failed", request_name(request.code))
         for hook in self.after:
             try:
                 hook(request, reply)

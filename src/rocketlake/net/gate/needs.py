@@ -16,7 +16,19 @@ from rocketlake.auth.action import AccessRefused, Action, Kind, Need, on_cluster
 from rocketlake.net.request import Request
 from rocketlake.protocol.request_code import request_name
 
-__all__ = ["ANYBODY", "ANY_USER", "Needs", "cluster", "every", "group", "needs", "optional_topic", "taking", "topic"]
+__all__ = [
+    "ANYBODY",
+    "ANY_USER",
+    "Needs",
+    "cluster",
+    "every",
+    "group",
+    "members",
+    "needs",
+    "optional_topic",
+    "taking",
+    "topic",
+]
 
 Reader: TypeAlias = Callable[[Request], Iterable[Need]]
 
@@ -30,6 +42,8 @@ class Needs:
     """All actions that may be needed, for a look at the table."""
     takes: bool = False
     """The request takes away what others rely on: without users, the setting adminAccess decides (decision 0004)."""
+    inner: bool = False
+    """Members of a cluster ask it again and again: not noted in the audit."""
     signed: bool = True
     """False: nobody is asked who it is; the handler believes nothing of it."""
 
@@ -91,6 +105,11 @@ def group(*actions: Action, field: str = "consumerGroup") -> Needs:
 def cluster(*actions: Action) -> Needs:
     """One of the actions on the cluster."""
     return needs(lambda request: (on_cluster(*actions),), *actions)
+
+
+def members() -> Needs:
+    """For what brokers, name servers and controllers tell each other: to change the cluster."""
+    return replace(cluster(Action.UPDATE), inner=True)
 
 
 def every(kind: Kind, action: Action) -> Needs:
