@@ -35,13 +35,19 @@ from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, ProducerEntry, SubscriptionEntry
 from rocketlake.protocol.bodies.lock import LockBody
 from rocketlake.protocol.bodies.queue_map import QueueEntry
+from rocketlake.protocol.bodies.transaction import HalfMessages
 from rocketlake.protocol.bodies.waiting import TimerMetrics
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.send import PushReplyHeader, RecallHeader, SendBackHeader, SendHeaderV2
-from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader, ResumeCheckHeader
+from rocketlake.protocol.headers.transaction import (
+    CheckTransactionHeader,
+    EndTransactionHeader,
+    HalfMessagesHeader,
+    ResumeCheckHeader,
+)
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
@@ -275,6 +281,14 @@ class BrokerWorld:
         """An administrator has a half message checked again."""
         header = ResumeCheckHeader(msg_id=offset_message_id(_HOST, 10911, self._offsets[name]))
         return _failure(await self._ask(Command.request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header))) or ["resumed"]
+
+    async def transactions(self, given_up: str = "no", dead: str = "no") -> list[str]:
+        """Transactions without an end, for an administrator."""
+        header = HalfMessagesHeader(given_up=given_up == "yes", is_dead=dead == "yes")
+        answer = await self._ask(Command.request(RequestCode.GET_HALF_MESSAGES, header))
+        halves = HalfMessages.decode(answer.body_bytes).halves if answer.code == 0 else []
+        lines = [f"{each.topic} of {each.group} checks={each.checked} producers={each.producers}" for each in halves]
+        return _failure(answer) or lines or ["no transactions"]
 
     async def send_back(self, name: str, group: str, level: str = "0", limit: str = "", error: str = "") -> list[str]:
         """A consumer could not handle the message that was sent, or pulled, under this name."""

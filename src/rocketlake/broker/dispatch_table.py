@@ -32,6 +32,7 @@ from rocketlake.broker.processors.admin_topic import AdminTopic
 from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.change_role import ChangeRole
 from rocketlake.broker.processors.client import Client
+from rocketlake.broker.processors.half_list import HalfList
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
 from rocketlake.broker.processors.pull import Pull
@@ -128,10 +129,11 @@ def delay_rows(recall: Recall, waiting: Waiting) -> Iterator[Row]:
     yield Row(Code.GET_TIMER_METRICS, waiting.metrics, Lane.ADMIN, on.every(Kind.TOPIC, LIST))
 
 
-def transaction_rows(end: Handler, resume: Handler) -> Iterator[Row]:
-    """Ends of transactions."""
+def transaction_rows(end: Handler, resume: Handler, halves: HalfList) -> Iterator[Row]:
+    """Ends of transactions, and transactions without an end."""
     yield Row(Code.END_TRANSACTION, end, Lane.QUICK, on.optional_topic(PUB))
     yield Row(Code.RESUME_CHECK_HALF_MESSAGE, resume, Lane.ADMIN, taking(on.topic(UPDATE)), cold=Cold.ANY_ORDER)
+    yield Row(Code.GET_HALF_MESSAGES, halves.halves, Lane.ADMIN, on.cluster(GET))
 
 
 def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:

@@ -28,6 +28,7 @@ from rocketlake.cli import (
     spark,
     store,
     topic,
+    transaction,
 )
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.takeover import takeover
@@ -50,6 +51,7 @@ app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)
 app.add_typer(schedule.app, name="schedule")
+app.add_typer(transaction.app, name="transaction")
 app.add_typer(message_look.app, name="message")
 app.add_typer(group.app, name="group")
 app.add_typer(dlq.app, name="dlq")

@@ -193,6 +193,7 @@ class RequestCode(IntEnum):
     GET_RECORD_MARK = 290014  # broker
     CHECK_LIFE = 290015  # broker
     GET_WAITING_MESSAGES = 290016  # broker
+    GET_HALF_MESSAGES = 290017  # broker
     CONTROLLER_GET_GROUPS = 290002  # controller
     CONTROLLER_GET_SWITCHES = 290003  # controller
 

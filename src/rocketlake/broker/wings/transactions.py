@@ -7,6 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.dispatch_table import transaction_rows
+from rocketlake.broker.processors.half_list import HalfList
 from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.broker.sends.committed import CommittedSends
 from rocketlake.broker.transaction.check import TransactionCheck
@@ -58,7 +59,8 @@ class Transactions(MasterWing):
         early = EarlyEnds(end, ledger, config, clock, is_late=lambda: store.log.is_late)
         self.end_runs = end_runs(ground, ledger, ops, early)
         """Lets ends into runs of sends; None without kernels."""
-        self.rows = tuple(transaction_rows(early.end, transaction.resume))
+        listed = HalfList(store, ledger, clients.producers, ground.cold_requests, ground.role.address)
+        self.rows = tuple(transaction_rows(early.end, transaction.resume, listed))
         self.adopt(ops, self.check, early)
 
     def store_stopped(self) -> None:

@@ -1,4 +1,4 @@
-"""Headers of transactions: their end, the broker's question about one, checking a given-up one again.
+"""Headers of transactions: their end, the broker's question about one, those without an end, checking one again.
 
 Owns        field names.
 Must not know   the half messages.
@@ -42,3 +42,18 @@ class ResumeCheckHeader(RequestHeader, kw_only=True):
 
     msg_id: str
     topic: str | None = None
+
+
+class HalfMessagesHeader(RequestHeader, kw_only=True):
+    """GET_HALF_MESSAGES: open ones, or those that were `given_up`, of a topic and a producer group, or of all.
+
+    `is_dead`: only those of groups of which no producer is connected. `limit`: most entries of the answer. `offset`:
+    where the last answer ended.
+    """
+
+    topic: str | None = None
+    group: str | None = None
+    is_dead: bool = False
+    given_up: bool = False
+    limit: Int32 = 1000
+    offset: Int64 = 0
