@@ -15,11 +15,11 @@ from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.intake.put_answer import put_failure
 from rocketlake.broker.sends.committed import CommittedSends
+from rocketlake.broker.transaction import half as halves
 from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.named_half import NamedHalf
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.resume import ResumeCheck
-from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.positions import PhysicalOffset
@@ -73,7 +73,7 @@ class Transaction:
             _log.info("transaction %s of group %s: pending. %s", header.msg_id, header.producer_group, remark)
             return Reply()
         half = self._named.find(header)
-        self._gate.check_more(request, on_topic(half.properties[names.REAL_TOPIC], Action.PUB))
+        self._gate.check_more(request, on_topic(halves.target(half)[0], Action.PUB))
         how = _HOW[header.commit_or_rollback]
         known = self._ledger.standing(half)
         if known not in (Standing.OPEN, how):
@@ -94,5 +94,7 @@ class Transaction:
             physical_offset = PhysicalOffset(parse_offset_message_id(header.msg_id)[2])
         except UsageError as error:
             raise RemoteError(error.what, code=ResponseCode.SYSTEM_ERROR, hint=error.hint) from None
-        result = self._resume.put_back(physical_offset)
+        result = self._resume.put_back(
+            physical_offset, lambda topic: self._gate.check_more(request, on_topic(topic, Action.UPDATE))
+        )
         return Reply() if result.status is PutStatus.OK else put_failure(result.status, result)

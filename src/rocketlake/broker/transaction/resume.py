@@ -6,6 +6,8 @@ Must not know   requests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rocketlake.base.clock import Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.transaction import half as halves
@@ -36,13 +38,17 @@ class ResumeCheck:
         self._ledger = ledger
         self._ops = ops
 
-    def put_back(self, physical_offset: PhysicalOffset) -> PutResult:
-        """Put the half message at this place back, to be asked about. RemoteError says why it may not come back."""
+    def put_back(self, physical_offset: PhysicalOffset, check: Callable[[str], object]) -> PutResult:
+        """Put the half message at this place back, to be asked about. RemoteError says why it may not come back.
+
+        `check` is given the topic of the message first: it may raise.
+        """
         if not self._ledger.is_known:
             raise not_known()
         half = halves.read_half(self._store, physical_offset, given_up=True)
         if half is None:
             raise _refused(f"no half message at {physical_offset}")
+        check(halves.target(half)[0])
         if half.topic == HALF_TOPIC:
             return self._of_half_topic(half)
         if names.TRANSACTION_PREPARED_QUEUE_OFFSET not in half.properties:  # given up by another broker
