@@ -114,11 +114,13 @@ async def test_a_new_master_goes_on_where_the_timer_of_the_old_one_was(group: Re
         assert answer is not None and answer.code == OK
     await group.until(lambda: len(group.bodies(old)) == 20)
     await group.clock.run_for(90_000)
+    assert await group.send(b"newest") == OK
+    await group.clock.run_for(1000)
     group.crash(old)
     await group.until(lambda: group.masters and old not in group.masters)
     new = group.brokers[group.master]
     await group.clock.run_for(3000)
-    assert len(group.bodies(group.master)) == 20
+    assert len(group.bodies(group.master)) == 21
     assert new.delay.timer.progress.queue_offset == 20
     assert new.delay.timer._timers.counts(0) == [], "nothing of it is in the wheel of the new master"
 

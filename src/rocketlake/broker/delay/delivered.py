@@ -11,7 +11,8 @@ twice then.
 Our level delivers in order, and passes by messages that are gone. Apache's with enableScheduleAsyncDeliver does not:
 up to 2000 copies lie in the log behind a message that is tried again. So the search ends only behind that many
 messages without a copy, or with the first message of a level that came after the start; the timer delivers by time, so
-older ones may follow there.
+older ones may follow there. Of the ticks in which the old master may have delivered last, the timer looks for the copy
+of each message.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class DeliveredBefore:
         self._in_log_order = in_log_order
         self._store = store
         self._log_end = log_end
+        self.looks_for_each = False
+        """True while messages are delivered any of which may have a copy, however many before it have none."""
         self._without_copy = dict.fromkeys(levels, (0, QueueOffset(-1)))
         """By level: how many messages in a row have no copy, and the last of them. It comes again until it is stored.
 
@@ -58,13 +61,15 @@ class DeliveredBefore:
 
     def log_end(self, level: int) -> int:
         """Messages of the level at or behind this place of the log have no copy; 0: none has, the search is over."""
-        return self._log_end if level in self._without_copy else 0
+        return self._log_end if self.looks_for_each or level in self._without_copy else 0
 
     def end_of_copy(self, level: int, parked: StoredMessage, topic: str) -> PhysicalOffset | None:
         """The end of the copy of the level's next message in the log; None if the message is to be delivered now.
 
         Raises NotInMemory.
         """
+        if self.looks_for_each:
+            return self.find(parked, topic) if parked.physical_offset < self._log_end else None
         if level not in self._without_copy:
             return None
         if parked.physical_offset >= self._log_end:
@@ -72,7 +77,7 @@ class DeliveredBefore:
                 del self._without_copy[level]
             return None
         in_vain, last = self._without_copy[level]
-        end = self._find(parked, topic)
+        end = self.find(parked, topic)
         if end is not None:
             self._without_copy[level] = 0, last
         elif in_vain + 1 >= _WITHOUT_COPY_MAX:
@@ -81,8 +86,11 @@ class DeliveredBefore:
             self._without_copy[level] = in_vain + 1, parked.queue_offset
         return end
 
-    def _find(self, parked: StoredMessage, topic: str) -> PhysicalOffset | None:
-        """A copy lies behind the parked message, and has its key, its time of birth and its number of tries."""
+    def find(self, parked: StoredMessage, topic: str) -> PhysicalOffset | None:
+        """The end of a parked message's copy in this topic; None if it has none. Raises NotInMemory.
+
+        A copy lies behind the parked message, and has its key, its time of birth and its number of tries.
+        """
         begin = Millis(max(0, parked.store_ms - _CLOCKS_DIFFER_MS))
         found = self._store.query(topic, parked.message_id, _HITS_MAX, begin, _ANY_TIME, unique=True)
         for message in decode_records(b"".join(found.slices), check_crc=False, decompress=False):

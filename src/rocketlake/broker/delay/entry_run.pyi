@@ -8,5 +8,11 @@ __all__ = ["EntryCutter"]
 class EntryCutter:
     def __init__(self, log: LogWindow, tick_ms: int, roll_ms: int) -> None: ...
     def cut(
-        self, entries: Bytes, queue_offset: int, now_ms: int, first_ms: int, delivered: tuple[int, int]
+        self,
+        entries: Bytes,
+        queue_offset: int,
+        now_ms: int,
+        first_ms: int,
+        delivered: tuple[int, int],
+        anew: tuple[int, int, int],
     ) -> tuple[UnitRun, int]: ...

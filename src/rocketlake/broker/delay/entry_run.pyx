@@ -4,8 +4,8 @@ Owns        which of them are plain, what the wheel gets of each.
 Must not know   the bytes of the wheel and of its log (unit_run.pyx), when messages enter.
 
 Kernel: Cython without a Python form. The ordinary path (Timer._waiting in timer.py) is the truth. A message is plain if
-that path would put it into the wheel, or pass it by because the master before has delivered it: it lies in memory and has
-a time. Every other one ends the run. tests/parity/test_entry_runs.py feeds both paths the same messages.
+that path would put it into the wheel, or pass it by because the master before has delivered it: it lies in memory, has
+a time, and was not stored anew since. Every other one ends the run. tests/parity/test_entry_runs.py feeds both paths the same messages.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -48,17 +48,19 @@ cdef class EntryCutter:
         self._tick_ms = tick_ms
         self._roll_ms = roll_ms
 
-    def cut(self, const uint8_t[::1] entries, int64_t queue_offset, int64_t now_ms, int64_t first_ms, tuple delivered):
+    def cut(self, const uint8_t[::1] entries, int64_t queue_offset, int64_t now_ms, int64_t first_ms, tuple delivered,
+            tuple anew):
         """(run, entries taken) from packed entries of the timer topic, the first one of which has this queue offset.
 
         `first_ms`: no message enters an earlier tick. `delivered`: (queue offset, time), messages before both are
-        passed by."""
+        passed by. `anew`: (log offset, store time, wait), messages before both that wait for so long are not plain."""
         cdef UnitRun run = UnitRun.__new__(UnitRun)
         cdef Py_ssize_t number, count = entries.shape[0] // ENTRY_SIZE
         cdef LogRecord record
         cdef Asked asked
-        cdef int64_t place, delivered_before, delivered_ms
+        cdef int64_t place, store_ms, delivered_before, delivered_ms, anew_before, anew_stored_ms, anew_wait_ms
         delivered_before, delivered_ms = delivered
+        anew_before, anew_stored_ms, anew_wait_ms = anew
         try:
             for number in range(count):
                 place = <int64_t>load64(&entries[number * ENTRY_SIZE])
@@ -68,6 +70,9 @@ cdef class EntryCutter:
                     return run, number
                 if queue_offset + number < delivered_before and asked.out_ms < delivered_ms:
                     continue
+                store_ms = <int64_t>load64(record.store_host.at - 8)
+                if place < anew_before and store_ms <= anew_stored_ms and asked.out_ms - store_ms >= anew_wait_ms:
+                    return run, number
                 if not self._add(run, place, &record, &asked, now_ms, first_ms):
                     return run, number
         finally:

@@ -11,6 +11,11 @@ topic, Apache asks for no topic). What came before the tick was over enters firs
 counts. A message that waits longer than `timerRollWindowSlot` is stored anew in the timer topic when
 half of its time is over, so that its record is younger than the retention.
 
+A new master hears from the old one how far that is (GET_TIMER_CHECK_POINT), and has the log. What was stored anew lies
+in the timer topic twice: the older record is passed by. An Apache broker that is made a slave while it runs goes on
+with its wheel, and gives up what it cannot store: so nothing is believed to be delivered that was due after the newest
+record of the log.
+
 Progress never says "delivered" of a copy that may still be lost: a tick is cleared, and the checkpoint goes past it,
 when its copies are on disk, and in a group confirmed. After a crash, and on a new master, the log is asked for copies
 of before (delivered.py).
@@ -83,7 +88,13 @@ class Entries(Protocol):
     """See entry_run.pyx."""
 
     def cut(
-        self, entries: Bytes, queue_offset: int, now_ms: int, first_ms: int, delivered: tuple[int, int]
+        self,
+        entries: Bytes,
+        queue_offset: int,
+        now_ms: int,
+        first_ms: int,
+        delivered: tuple[int, int],
+        anew: tuple[int, int, int],
     ) -> tuple[unit_run.UnitRun, int]: ...
 
 
@@ -127,6 +138,10 @@ class Timer(Service):
         self._before = DeliveredBefore(store, (), PhysicalOffset(0))
         self._log_end = PhysicalOffset(0)
         self._delivered_until = (0, 0)
+        self._anew = (0, 0, 0)
+        """(log offset, store time, wait): what lies before both, and waits for so long, may have been stored anew."""
+        self._look_until = 0
+        """Of messages of the ticks up to this one the old master may have stored the copy last."""
         self._has_entered = False
         self._arrived = asyncio.Event()
         self._cut_at: PhysicalOffset | None = None
@@ -146,10 +161,14 @@ class Timer(Service):
         read_ms = checkpoint.read_ms if first is None else min(first, checkpoint.read_ms)
         self._read_ms = self._tick(max(read_ms, oldest))
         self._safe_read_ms = self._read_ms
-        self._delivered_until = (checkpoint.master_queue_offset, checkpoint.read_ms - _MARGIN_MS)
         self._unsafe.clear()
         self._due = self._enter_until = None
         self._log_end = self._store.max_physical_offset
+        newest_ms = self._store.log.last_store_ms
+        self._delivered_until = (checkpoint.master_queue_offset, min(checkpoint.read_ms, newest_ms) - _MARGIN_MS)
+        half_ms, roll_ms = self._rules.roll_ms // 2, self._rules.roll_ms
+        self._anew = (self._log_end, newest_ms - half_ms + _MARGIN_MS, roll_ms - _MARGIN_MS)
+        self._look_until = max(self._read_ms, self._tick(newest_ms))
         self._before = DeliveredBefore(self._store, (_LEVEL,), self._log_end, in_log_order=False)
         self._has_entered = False
         self.keep("enter", self._enter_next)
@@ -313,7 +332,7 @@ class Timer(Service):
 
         None: until a message comes. Raises OSError.
         """
-        if not self._store.is_complete:
+        if not self._store.is_complete or self._store.dispatched_offset < self._log_end:
             return _RETRY_SECONDS
         offset = self._next_to_enter()
         entries = self._store.packed_entries(TIMER_TOPIC, _QUEUE, QueueOffset(offset), _ENTER_RUN)
@@ -333,7 +352,7 @@ class Timer(Service):
         """Put in the plain messages at the start of these entries; how many. 0: see `_enter_some`."""
         if self.entries is None:
             return 0
-        run, taken = self.entries.cut(entries, offset, now, self._first_open, self._delivered_until)
+        run, taken = self.entries.cut(entries, offset, now, self._first_open, self._delivered_until, self._anew)
         if not self._delivered_ticks.isdisjoint(run.ticks()):
             return 0
         if run.count:
@@ -379,7 +398,16 @@ class Timer(Service):
                 continue
             if queue_offset < entered and out_ms < delivered_ms:
                 continue  # the master before this one has delivered it
+            if self._is_stored_anew(message, out_ms):
+                continue
             yield self._for_wheel(message, self._tick(out_ms), first, now)
+
+    def _is_stored_anew(self, message: StoredMessage, out_ms: int) -> bool:
+        log_end, stored_ms, wait_ms = self._anew
+        may_be = message.physical_offset < log_end and message.store_ms <= stored_ms
+        if not may_be or out_ms - message.store_ms < wait_ms:
+            return False
+        return self._before.find(message, TIMER_TOPIC) is not None
 
     def _for_wheel(self, message: StoredMessage, due_ms: int, first: int, now: int) -> Waiting:
         is_delete = names.TIMER_DELETE_UNIQUE_KEY in message.properties
@@ -426,6 +454,7 @@ class Timer(Service):
         units = due.units
         if units and self._store.log.is_late:
             return _RETRY_SECONDS  # a put would have the loop wait for the next file of the log
+        self._before.looks_for_each = self._read_ms <= self._look_until
         above = self._before.log_end(_LEVEL)
         end = self.runs.put(units, above, due.keys) if units and self.runs is not None else 0
         self._copies_end = max(self._copies_end, end)
