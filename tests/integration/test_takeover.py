@@ -214,10 +214,19 @@ async def test_nothing_is_given_back_to_a_broker_that_lacks_messages(pair: Pair)
     assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
 
 
+RETRIES = "timerEnableRetryUntilSuccess"
+
+
 class AsApache(Peer):
     """A broker that is asked and told its role as Apache's is, with messages in its timer wheel."""
 
     waiting = 0
+    changes: tuple[Mapping[str, str], ...] = ()
+    """All that it was told."""
+
+    async def look(self) -> Mapping[str, str]:
+        self.settings = {**await super().look(), RETRIES: "false"}
+        return self.settings
 
     @property
     def is_ours(self) -> bool:
@@ -229,19 +238,53 @@ class AsApache(Peer):
         return await super().table(code, may_fail=may_fail)
 
     async def change(self, settings: Mapping[str, str]) -> None:
+        self.changes += (settings,)
         if "brokerId" in settings:
             await self.change_role(int(settings["brokerId"]), f"{SLAVE}:10911", keeps_tables=True)
 
 
-async def test_messages_that_come_into_the_timer_wheel_behind_the_look_are_not_left_there(pair: Pair) -> None:
+class Shortened(Peer):
+    """A slave that has deleted the first file of its log."""
+
+    async def figures(self) -> dict[str, str]:
+        return await super().figures() | {"commitLogMinOffset": "4096"}
+
+
+async def from_apache(pair: Pair, new: Peer) -> tuple[Handover, AsApache]:
     handover = await pair.handover()
-    handover.old = old = AsApache(pair.client, f"{MASTER}:10911")
-    await pair.of(old.look())
+    old = AsApache(pair.client, f"{MASTER}:10911")
+    handover.old, handover.new = old, new
+    for peer in (old, new):
+        await pair.of(peer.look())
+    return handover, old
+
+
+async def test_messages_that_wait_in_the_timer_wheel_come_along(pair: Pair) -> None:
+    handover, old = await from_apache(pair, Peer(pair.client, f"{SLAVE}:10911"))
+    old.waiting = 40
+    assert await pair.of(handover.check()) == []
+    await pair.of(handover.run())
+    assert await pair.send(SLAVE) == ResponseCode.SUCCESS
+
+
+async def test_messages_that_come_into_the_timer_wheel_behind_the_look_are_not_left_there(pair: Pair) -> None:
+    """The new one's log may lack some; what is due until the old one is the master again is not given up there."""
+    handover, old = await from_apache(pair, Shortened(pair.client, f"{SLAVE}:10911"))
     assert await pair.of(handover.check()) == []
     old.waiting = 40  # while the operator is asked, or later
     with pytest.raises(UsageError, match=r"does not deliver: 40 timer messages"):
         await pair.of(handover.run())
     assert (pair.said[-1].partition(":")[0], await pair.send(MASTER)) == (MASTER, ResponseCode.SUCCESS)
+    assert [each[RETRIES] for each in old.changes if RETRIES in each] == ["true", "false"]
+
+
+async def test_a_broker_without_a_timer_wheel_leaves_behind_what_waits_in_one(pair: Pair) -> None:
+    handover, old = await from_apache(pair, Peer(pair.client, f"{SLAVE}:10911"))
+    old.waiting = 1
+    handover.new.settings = {**handover.new.settings, "timerWheelEnable": "false"}
+    (lost,) = await pair.of(handover.check())
+    assert (lost.what, lost.effect) == ("1 timer messages", "timerWheelEnable=false is set at the new one")
+    assert lost.holds_messages
 
 
 class ApacheSlave(AsApache):

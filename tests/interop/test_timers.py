@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import ApacheCluster, apache_cluster, run_driver
+from interop.apache import ApacheCluster, apache_cluster, free_ports, run_driver
 from rocketlake import Message, NoRoute, Producer, PullConsumer, RemoteError
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import BrokerProcess
 from tests.interop.releases import jars_of
+from tests.interop.test_living_migration import NAME, Command, takeover
 
 pytestmark = pytest.mark.interop
 
@@ -212,3 +213,42 @@ async def test_what_waits_at_ours_is_delivered_by_apache(apache_jars: None, tmp_
         judge(await delivered(cluster.namesrv, len(SOON) + len(WAITING)), range(50))
     finally:
         cluster.stop()
+
+
+async def test_what_waits_at_apache_comes_once_behind_a_takeover(apache_jars: None, tmp_path: Path) -> None:
+    """Some come before it, some are due meanwhile; Apache has stored most of them anew; a tenth is taken back."""
+    jars_of("server550")
+    (port,) = free_ports(1)
+    settings = SIZES | {"brokerName": NAME, "timerRollWindowSlot": 3, "recallMessageEnable": "true"}
+    settings |= {"waitTimeMillsInSendQueue": 10_000}  # on a busy machine
+    cluster = ApacheCluster(tmp_path / "apache", settings=settings, peer="server550")
+    await asyncio.to_thread(cluster.start)
+    words = ("follow", cluster.broker, "--dir", str(tmp_path / "ours"), "--port", str(port))
+    follow = Command(tmp_path / "follow.log", *words)
+    try:
+        create_topic(cluster.namesrv, TOPIC)
+        await follow.until("in step: lacks")
+        async with Producer("later", namesrv=cluster.namesrv) as producer:
+            begin = now_ms() + 5000
+            for number in range(60):
+                due = begin + 500 * number
+                sent = await producer.send(Message(TOPIC, b"%d %d" % (number, due), deliver_at=due))
+                if number % 10 == 9:
+                    await producer.recall(TOPIC, sent.recall_handle)
+        await asyncio.sleep(max(0, begin + 3000 - now_ms()) / 1000)
+        said = await takeover(cluster.namesrv, "--yes")
+        taken_over = now_ms()
+        left = [number for number in range(60) if number % 10 != 9]
+        found = await delivered(cluster.namesrv, len(left))
+        judge(found, left)
+        by_ours = sum(message.store_ms > taken_over for message in found)
+        print(said, by_ours, "by ours, late by", late_ms(found), "ms")
+        assert 0 < by_ours < len(left)
+    finally:
+        await asyncio.to_thread(follow.stop)
+        await asyncio.to_thread(cluster.kill)
+
+
+def late_ms(messages: list[StoredMessage]) -> int:
+    """By how much the latest came behind its time."""
+    return max(message.store_ms - int(message.body.split()[1]) for message in messages)

@@ -31,6 +31,9 @@ _NEAR_BYTES = 1 << 20
 """A slave that lacks less has it within a moment."""
 _LOOK_SECONDS = 0.25
 _PATIENCE_SECONDS = 15.0
+_RETRIES = "timerEnableRetryUntilSuccess"
+"""An Apache broker in the role of a slave goes on with its timer wheel. Without this setting it gives up what it cannot
+store three times: that would be lost if it became the master again."""
 
 
 class _NotTold(LinkError):
@@ -130,7 +133,7 @@ class Handover:
             check_master(self.old)
         if not self.new.is_ours:
             return await self._back.check()
-        return [] if self.old.is_ours else await left_behind(self.old)
+        return [] if self.old.is_ours else await left_behind(self.old, self.new)
 
     async def lag(self) -> int:
         """Bytes of the old master's log that the new one lacks now."""
@@ -168,7 +171,7 @@ class Handover:
                 await self._step_down(self.old, self._spare_id)
                 self._say(f"{self.old.address} takes no messages any more")
                 if not (leaves or self.old.is_ours):
-                    check_left_behind(await left_behind(self.old), self.old)
+                    check_left_behind(await left_behind(self.old, self.new), self.old)
             await (self._take_over() if self.new.is_ours else self._back.bring())
         except (_NotTold, _UnderWay):
             raise
@@ -221,7 +224,8 @@ class Handover:
                     hint="wait until that has ended; `rocketlake takeover --check` says how",
                 ) from error
         else:
-            await peer.change({"brokerRole": "SLAVE", "brokerId": str(broker_id)})
+            keeps = {_RETRIES: "true"} if _RETRIES in peer.settings else {}
+            await peer.change({"brokerRole": "SLAVE", "brokerId": str(broker_id), **keeps})
             await self._register(peer)
         await peer.look()
         if not peer.is_slave:
@@ -251,6 +255,7 @@ class Handover:
             await self.old.change_role(0, self.new.address, self._addresses(), keeps_tables=True)
         else:
             await self.old.change({key: before[key] for key in ("brokerRole", "brokerId")})
+            await self.old.change({key: before[key] for key in (_RETRIES,) if key in before})
             await self._register(self.old)
         self._say(f"{self.old.address} is the master again: {why.what}")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.apache_keys import NOT_SUPPORTED
-from rocketlake.cli.migration.peer import Peer
+from rocketlake.cli.migration.peer import Peer, number
 from rocketlake.protocol.bodies.stats import TopicStats
 from rocketlake.protocol.headers.admin_topic import TopicStatsHeader
 from rocketlake.protocol.request_code import RequestCode
@@ -35,14 +35,17 @@ class LeftBehind:
     """True if messages wait in it now that nobody gets from the new master."""
 
 
-async def left_behind(master: Peer) -> list[LeftBehind]:
-    """What this Apache master has that would not come along. Raises LinkError, RemoteError, ProtocolError."""
+async def left_behind(master: Peer, new: Peer | None = None) -> list[LeftBehind]:
+    """What this Apache master has that would not come along. Raises LinkError, RemoteError, ProtocolError.
+
+    `new`: the slave that is to take over; None: there is none yet, its log will have all of the master's.
+    """
     found = [
         LeftBehind(f"{key}={master.settings[key]}", "this broker does not have that feature")
         for key, harmless in sorted(NOT_SUPPORTED.items())
         if key in master.settings and key not in _NAMED_ELSEWHERE and master.settings[key].strip() not in harmless
     ]
-    found += await _timers(master)
+    found += [] if new is None else await _timers(master, new)
     found += await _pops(master)
     found += await _topics(master)
     modes = (await master.table(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, may_fail=True)).get("messageRequestModeMap")
@@ -63,13 +66,20 @@ def check_left_behind(lost: Sequence[LeftBehind], old: Peer) -> None:
         )
 
 
-async def _timers(master: Peer) -> list[LeftBehind]:
+async def _timers(master: Peer, new: Peer) -> list[LeftBehind]:
+    """Messages of the timer wheel come along with the log: those that it lacks do not, nor any without a wheel."""
     metrics = (await master.table(RequestCode.GET_TIMER_METRICS, may_fail=True)).get("timingCount", {})
     waiting = sum(max(0, int(each.get("count", 0))) for each in metrics.values() if isinstance(each, dict))
     waiting += max(0, int((await master.figures()).get("timerOffsetBehind", "0")))
     if not waiting:
         return []
-    effect = "messages for a time of their own (timer wheel) wait; they are delivered by Apache's brokers only"
+    begins = [number(await peer.figures(), "commitLogMinOffset", peer.address) for peer in (master, new)]
+    if new.settings.get("timerWheelEnable") == "false":
+        effect = "timerWheelEnable=false is set at the new one"
+    elif begins[1] > begins[0]:
+        effect = f"some may lie before {begins[1]}, where the log of the new one begins; the old one's at {begins[0]}"
+    else:
+        return []
     return [LeftBehind(f"{waiting} timer messages", effect, holds_messages=True)]
 
 

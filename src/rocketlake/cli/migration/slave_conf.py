@@ -19,6 +19,7 @@ _OF_MASTER = (
     "flushDiskType", "fileReservedTime", "deleteWhen", "diskMaxUsedSpaceRatio",
     "autoCreateTopicEnable", "autoCreateSubscriptionGroup", "defaultTopicQueueNums", "clusterTopicEnable",
     "brokerTopicEnable", "traceTopicEnable", "msgTraceTopicName", "traceOn", "enablePropertyFilter",
+    "timerWheelEnable", "timerPrecisionMs", "timerMaxDelaySec", "timerRollWindowSlot",
     "transactionTimeOut", "transactionCheckMax", "transactionCheckInterval", "rejectTransactionMessage",
 )  # fmt: skip
 """The layout of the log, and what clients see of the broker. Addresses, folders and limits are the slave's own."""
