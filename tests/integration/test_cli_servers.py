@@ -147,8 +147,13 @@ def test_two_servers_on_one_port_are_refused_before_anything_starts(
 
 
 @pytest.mark.long
-def test_an_address_of_another_machine_is_named_with_its_cure(start: Start) -> None:
-    output, _ = start("namesrv", "--host", "192.0.2.1", "--port", "0").communicate(timeout=30)
+def test_an_address_of_another_machine_is_named_with_its_cure(start: Start, tmp_path: Path) -> None:
+    words = ["namesrv", "--host", "192.0.2.1", "--port", "0"]
+    output, _ = start(*words).communicate(timeout=30)
+    assert "nobody would be asked who it is" in output and "cure: set authenticationEnabled=true" in output
+    conf = tmp_path / "namesrv.conf"
+    conf.write_text("allowUnauthenticated=true\n")
+    output, _ = start(*words, "-c", str(conf)).communicate(timeout=30)
     assert "Cannot assign requested address" in output
     assert "cure: give an address of this machine with --host" in output
 

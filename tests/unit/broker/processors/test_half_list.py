@@ -34,6 +34,10 @@ from rocketlake.store.results import PutMessage
 from tests.unit.broker.transaction.test_check import GIVEN_UP, World
 
 
+def no_check(_topic: str) -> None:
+    """Everybody may."""
+
+
 class Bench(World):
     """A broker's half messages, and an administrator who asks for them."""
 
@@ -159,7 +163,7 @@ async def test_one_that_was_given_up_is_listed_as_such_until_it_is_brought_back(
     assert (half.transaction, half.checked) == ("tired", 15)
     assert half.id == offset_message_id("10.0.0.1", 1, copy.physical_offset)
     resume = ResumeCheck(bench.store, bench.ledger, bench.ops)
-    resume.put_back(copy.physical_offset)
+    resume.put_back(copy.physical_offset, no_check)
     assert (bench.ids(), bench.ids(given_up=True)) == (["fresh", "tired"], [])
     bench.ops.end(bench.lying()[-1], Standing.ROLLED_BACK)
     assert (bench.ids(), bench.ids(given_up=True)) == (["fresh"], [])
@@ -168,7 +172,7 @@ async def test_one_that_was_given_up_is_listed_as_such_until_it_is_brought_back(
 async def test_one_that_was_given_up_twice_is_listed_once(bench: Bench) -> None:
     bench.put(UNIQ_KEY="tired", TRANSACTION_CHECK_TIMES="15")
     await bench.walk()
-    ResumeCheck(bench.store, bench.ledger, bench.ops).put_back(bench.lying(GIVEN_UP)[0].physical_offset)
+    ResumeCheck(bench.store, bench.ledger, bench.ops).put_back(bench.lying(GIVEN_UP)[0].physical_offset, no_check)
     bench.live.update({"transactionCheckMax": "1"})
     await bench.walk()
     await bench.walk()
@@ -183,7 +187,7 @@ async def test_one_that_another_broker_gave_up_without_a_name_is_listed(bench: B
     bench.store.put(PutMessage(GIVEN_UP, 0, b"m", text))
     (half,) = bench.page(given_up=True).halves
     assert (half.transaction, half.name) == ("apache", -1)
-    ResumeCheck(bench.store, bench.ledger, bench.ops).put_back(bench.lying(GIVEN_UP)[0].physical_offset)
+    ResumeCheck(bench.store, bench.ledger, bench.ops).put_back(bench.lying(GIVEN_UP)[0].physical_offset, no_check)
     assert (bench.ids(), bench.ids(given_up=True)) == (["apache"], [])
 
 
