@@ -47,8 +47,8 @@ async def gated(gate: Gate, *, early: bool, monkeypatch: pytest.MonkeyPatch) -> 
     """A broker with one message; the gate is put up before the broker is built (`early`), or when it stands."""
 
     class Gated(Dispatcher):
-        def __init__(self, rows: Iterable[Row], access: AccessGate) -> None:
-            super().__init__(rows, access)
+        def __init__(self, rows: Iterable[Row], access: AccessGate, audit: None) -> None:
+            super().__init__(rows, access, audit)
             self.before.append(gate)
 
     if early:
