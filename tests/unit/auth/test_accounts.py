@@ -8,8 +8,9 @@ import pytest
 from rocketlake.auth.account_file import AccountFile
 from rocketlake.auth.account_text import AclInfo, UserInfo, parse, user_of
 from rocketlake.auth.accounts import Accounts
-from rocketlake.auth.action import AccessRefused
+from rocketlake.auth.action import AccessRefused, Action, on_cluster, on_group
 from rocketlake.auth.credentials import Credentials
+from rocketlake.auth.policy import Acl, Decision, Entry, PolicyType, Resource
 from rocketlake.auth.server_accounts import ServerAccounts, check_open
 from rocketlake.auth.signature import sign
 from rocketlake.auth.user import User, UserStatus, UserType
@@ -174,3 +175,47 @@ def test_a_server_signs_as_it_is_told_or_as_its_first_super_user() -> None:
     told = ServerAccounts(Settings(inner_credentials=inner), PATH, MemoryFiles())
     assert (told.credentials(), told.file) == (Credentials("inner", "inner-secret"), None)
     assert ServerAccounts(Settings(), PATH, MemoryFiles()).credentials() is None
+
+
+def test_what_a_user_may_do_and_why_not() -> None:
+    accounts = Accounts({"root": ROOT, "carol": User("carol", "carol-secret")})
+    entry = Entry(Resource.parse("Group:g"), frozenset({Action.SUB}), Decision.ALLOW)
+    accounts.put_acl("carol", Acl(((PolicyType.CUSTOM, entry),)))
+    carol = accounts.users["carol"]
+    accounts.check(carol, on_group("%RETRY%g", Action.SUB), "10.0.0.1", "PULL_MESSAGE")
+    accounts.check(ROOT, on_cluster(Action.UPDATE), "10.0.0.1", "UPDATE_BROKER_CONFIG")
+    with pytest.raises(AccessRefused, match=r"user carol from 10\.0\.0\.1 lacks Update on Cluster:\*"):
+        accounts.check(carol, on_cluster(Action.UPDATE), "10.0.0.1", "UPDATE_BROKER_CONFIG")
+    accounts.put_acl("carol", Acl())
+    assert accounts.acls == {}
+    with pytest.raises(UsageError, match="no user nobody"):
+        accounts.put_acl("nobody", Acl())
+    many = Acl(
+        tuple(
+            (PolicyType.CUSTOM, Entry(Resource.parse(f"Topic:t{n}"), entry.actions, Decision.ALLOW))
+            for n in range(1001)
+        )
+    )
+    with pytest.raises(UsageError, match="at most 1000 are taken"):
+        accounts.put_acl("carol", many)
+
+
+def test_there_is_a_limit_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketlake.auth.accounts._USERS_MAX", 1)
+    with pytest.raises(UsageError, match="there are 1 users already"):
+        Accounts({"root": ROOT}).put_user(User("carol", "carol-secret"))
+
+
+def test_an_address_that_is_none_fits_no_source() -> None:
+    entry = Entry(Resource.parse("Group:g"), frozenset({Action.SUB}), Decision.ALLOW, ("10.0.0.0/8",))
+    assert not Acl(((PolicyType.CUSTOM, entry),)).verdict(on_group("g", Action.SUB), "unconnected").allowed
+
+
+def test_the_first_user_of_the_settings_is_made_and_a_missing_file_is_named(tmp_path: Path) -> None:
+    settings = Settings(authentication_enabled=True, first_user='{"username":"first","password":"first-secret"}')
+    accounts = ServerAccounts(settings, PATH, MemoryFiles())
+    accounts.load()
+    assert accounts.file is not None and accounts.file.accounts.users["first"].is_super
+    ServerAccounts(Settings(), PATH, MemoryFiles()).load()
+    with pytest.raises(UsageError, match="credentials cannot be read"):
+        Credentials.from_file(tmp_path / "nobody.yml")
