@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -63,24 +64,32 @@ def test_a_no_leaves_the_group_where_it_is(rocketlake: Typed, cluster: EmbeddedC
     assert consumed(rocketlake, "leavers") == [2]
 
 
+def interrupted(process: subprocess.Popen[bytes]) -> int:
+    """Press Ctrl-C until the process has ended: CPython overlooks one that comes between its last look and its read."""
+    for _ in range(12):
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=5)
+    raise AssertionError("Ctrl-C does not end the command")
+
+
 def test_ctrl_c_at_the_question_ends_the_command(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "asked", "-q", "1")
     cluster.send("asked", [b"1"], queue=0)
     read(cluster, "askers", "asked", 1)
     words = ("group", "reset", "askers", "--topic", "asked", "--to", "earliest", "-n", cluster.namesrv)
     keyboard, terminal = os.openpty()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rocketlake", *words], stdin=terminal, stdout=terminal, stderr=terminal
-        )
-        shown = b""
-        while b"[y/N]" not in shown:
-            shown += os.read(keyboard, 4096)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 1
-    finally:
-        os.close(keyboard)
-        os.close(terminal)
+    command = [sys.executable, "-m", "rocketlake", *words]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        try:
+            shown = b""
+            while b"[y/N]" not in shown:
+                shown += os.read(keyboard, 4096)
+            assert interrupted(process) == 1
+        finally:
+            process.kill()
+            os.close(keyboard)
+            os.close(terminal)
     assert consumed(rocketlake, "askers") == [1]
 
 
