@@ -88,6 +88,13 @@ def test_the_kernel_names_the_same_names(start: str, end: str) -> None:
         assert leaves_plain((start + end).encode()) is names.is_plain(start + end)
 
 
+@pytest.mark.parametrize("codec", Codec)
+def test_a_property_text_that_ends_with_a_zero_byte_gets_an_end_mark(codec: Codec) -> None:
+    """The store takes such a last record for torn: only the ordinary path adds the end mark behind it."""
+    assert send(codec, i="UNIQ_KEY\x01a\x02color\x01red")
+    assert not send(codec, i="UNIQ_KEY\x01a\x02color\x01red\0")
+
+
 # -- header fields -----------------------------------------------------------------------------------------------------
 
 

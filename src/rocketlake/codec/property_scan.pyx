@@ -41,7 +41,8 @@ cdef bint read_marks(
 ) noexcept:
     """Read a property text; False unless it is regular: ASCII, name \\x01 value \\x02 ..., nothing of it empty.
 
-    The last \\x02 may be missing. With `unique_names` two equal names make it irregular; without, the last counts.
+    The last \\x02 may be missing, but not behind a zero byte: store/log_walk.py takes such a record for torn.
+    With `unique_names` two equal names make it irregular; without, the last counts.
     `park`: where the properties of a message that is parked go; NULL: they are special like others of RocketMQ's.
     """
     cdef const uint8_t* at = text
@@ -59,7 +60,7 @@ cdef bint read_marks(
         park.is_stored = False
     for earlier in range(size):
         bits |= text[earlier]
-    if bits >= 0x80:
+    if bits >= 0x80 or (size and text[size - 1] == 0):
         return False
     while at < end:
         stop = pair_end(at, end, &middle)

@@ -30,7 +30,7 @@ cdef class KnownRecords:
         born_more=cython.longlong, body=cython.longlong, queue_id=cython.longlong, queue_offset=cython.longlong,
         body_size=cython.longlong, topic=cython.longlong, topic_size=cython.longlong, properties=cython.longlong,
         properties_size=cython.longlong, kind=cython.longlong, queue=QueueEnd, queues=dict, text=bytes,
-        is_checked=cython.bint,
+        is_checked=cython.bint, is_doubtful=cython.bint,
     )
     cdef long long _known_size(self, long long start, long long left, long long own_offset, bint check_crc) except -1
 

@@ -17,6 +17,7 @@ from functools import partial
 from rocketlake.base.clock import Millis
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from rocketlake.codec.record_parts import properties_block
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
@@ -84,6 +85,8 @@ class LogWalk:
             self._look(mapped, position, size)
             view = mapped.view[position : position + size]
             entries, taken, status = scan(view, mapped.start + position, self._check_crc, self._delays_ms)
+            if entries and self._is_torn(view, taken - entries[-1].size, taken, mapped.start + taken + position):
+                taken -= entries.pop().size
             if entries:
                 self.last_store_ms = entries[-1].store_ms
                 yield entries
@@ -117,6 +120,16 @@ class LogWalk:
         if passed:
             self.last_store_ms = Millis(self._known.last_store_ms)
         return passed
+
+    def _is_torn(self, view: memoryview, start: int, end: int, end_physical: PhysicalOffset) -> bool:
+        """True if a power cut took the last pages of this record, and nothing lies behind it.
+
+        Only its properties can have been there: the lengths and the body's checksum tell of all else. A property text
+        that this broker writes never ends with a zero byte.
+        """
+        if end_physical <= self._safe_end or view[end - 1] or any(view[end : end + BLANK_BYTES]):
+            return False
+        return properties_block(view[start:end]).endswith(b"\0")
 
     def _resume(self, mapped: LogFile, position: int) -> int | None:
         """Where the next sound record, or the file's blank one, starts when the one at `position` is damaged.

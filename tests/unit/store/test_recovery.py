@@ -6,8 +6,10 @@ import random
 
 import pytest
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.errors import StoreError
+from rocketlake.codec.property_text import encode
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.store.message_store import MessageStore
@@ -71,6 +73,30 @@ async def test_a_torn_tail_is_cut_at_the_last_whole_record(world: World, kept: i
     last = store.log.list.last
     assert last is not None
     assert not any(last.view[last.wrote :])
+
+
+@pytest.mark.parametrize("lost", [1, 10, 40])
+async def test_a_last_record_that_lost_the_end_of_its_properties_is_cut(world: World, lost: int) -> None:
+    """No checksum covers the properties: a power cut leaves zeros, and the record would lack half of its keys."""
+    store = await world.started()
+    keyed = message(b"keyed", properties=encode({"KEYS": "order-1", "UNIQ_KEY": "0A" * 16}))
+    first, second = (store.put(keyed) for _ in range(2))
+    await world.killed()
+    damage(world, second.next_offset - lost, bytes(lost))
+    store = await world.started()
+    assert store.max_physical_offset == first.next_offset
+    assert bodies_of(store) == [b"keyed"]
+    assert len(store.query("T", "order-1", 9, Millis(0), Millis(2**60)).slices) == 1
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+async def test_a_property_that_ends_with_a_zero_is_no_torn_one(world: World, behind: int) -> None:
+    store = await world.started()
+    odd = message(b"odd", properties=encode({"odd": "\0"}))
+    for each in (odd, *[message(b"behind")] * behind):
+        store.put(each)
+    await world.killed()
+    assert len(bodies_of(await world.started())) == 1 + behind
 
 
 async def test_queues_ahead_of_the_log_are_cut(world: World) -> None:
