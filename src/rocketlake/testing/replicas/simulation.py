@@ -228,8 +228,13 @@ class _Faults:
             self._lost = broker
 
     async def _put_back(self, *, older_epoch: bool = False) -> None:
-        """The controllers stop, and begin again on an older copy of the register."""
+        """The controllers stop, and begin again on an older copy of the register.
+
+        Not a second time before all members have met the first one: docs/internals/limits.md says what that costs.
+        """
         world = self._world
+        if world.is_put_back:
+            return
         for controller in world.controllers:
             if controller.is_up:
                 await controller.stop()

@@ -70,7 +70,7 @@ class World:
         self.events: list[str] = []
         self.broken: Broken | None = None
         self._group = EMPTY
-        self._is_put_back = False
+        self.is_put_back = False
         """True while the register names sets of another time, and no member has told so."""
 
     @property
@@ -139,8 +139,8 @@ class World:
             f"recorded: master {after.master} epoch {after.master_epoch} set {sorted(after.in_sync)}"
             f" eligible {sorted(after.eligible)} doubtful {sorted(after.doubtful)}"
         )
-        self._is_put_back &= after.doubtful != after.members.keys()
-        if not self._is_put_back:
+        self.is_put_back &= after.doubtful != after.members.keys()
+        if not self.is_put_back:
             self._guarded(lambda: self.promises.recorded(before, after))
         self.check()
 
@@ -149,14 +149,14 @@ class World:
         epoch = self.group.master_epoch
         copies = [copy for copy in self.shared.copies if not older_epoch or from_json(copy).master_epoch < epoch]
         self.note("an older copy of the register is put back")
-        self._is_put_back = True
+        self.is_put_back = True
         self.promises.epochs.clear()  # some are given again before a member tells what it knows
         self.shared.put_back(random.choice(copies[-12:] or self.shared.copies[-1:]))
         self._group = from_json(self.shared.values[_KEY][0])
 
     def leads(self, broker: SimBroker) -> None:
         """A broker becomes the master."""
-        if not broker.lacks and broker.epoch == self.group.master_epoch and not self._is_put_back:
+        if not broker.lacks and broker.epoch == self.group.master_epoch and not self.is_put_back:
             self.promises.holds_all(broker.log, f"{broker.broker_id} is the master of epoch {broker.epoch}")
 
     def acknowledge(self, log: list[Entry], confirmed: int) -> None:
@@ -167,7 +167,7 @@ class World:
 
     def check(self) -> None:
         """Each replica that may be elected holds all that was acknowledged."""
-        if self._is_put_back:
+        if self.is_put_back:
             return
         logs = {each: broker.log for each, broker in self.brokers.items() if not broker.lacks}
         self._guarded(lambda: self.promises.electable(self.group, logs))
