@@ -13,6 +13,7 @@ TESTS = Path(__file__).resolve().parent
 
 ROOMS = {
     "auth": "unit/auth integration/test_access_control*.py integration/test_how_to_access_control.py"
+    " integration/test_certificate_users.py"
     " parity/test_signed_frames.py interop/test_access_control.py"
     " integration/test_gate.py integration/test_strangers.py integration/test_local_asker.py",
     "base": "unit/base parity/test_java_compat.py parity/test_checksum.py parity/test_every_twin.py"

@@ -77,6 +77,18 @@ class Accounts:
             raise AccessRefused(f"user {name} is disabled", hint="have an administrator enable it")
         return user
 
+    def certified(self, name: str) -> User:
+        """The user whom a checked certificate names. Raises AccessRefused: nobody, or a disabled one."""
+        user = self.users.get(name)
+        if user is None:
+            raise AccessRefused(
+                f"the certificate of this link names {name[:128]!r}, and there is no such user",
+                hint="have an administrator make that user, or sign the requests as another one",
+            )
+        if not user.is_enabled:
+            raise AccessRefused(f"user {name} is disabled", hint="have an administrator enable it")
+        return user
+
     def verdict(self, user: User, need: Need, host: str) -> Verdict:
         """May the user do it from this host?"""
         if user.is_super:

@@ -21,6 +21,7 @@ __all__ = ["AUTH_SETTINGS", "AuthSettings", "ServerAccounts", "check_open"]
 AUTH_SETTINGS = (
     "authenticationEnabled",
     "authorizationEnabled",
+    "certificateUsers",
     "accountsPath",
     "initAuthenticationUser",
     "innerClientAuthenticationCredentials",
@@ -40,6 +41,8 @@ class AuthSettings(Protocol):
     @property
     def authorization_enabled(self) -> bool: ...
     @property
+    def certificate_users(self) -> bool: ...
+    @property
     def accounts_path(self) -> str: ...
     @property
     def first_user(self) -> str: ...
@@ -57,6 +60,11 @@ class ServerAccounts:
         if settings.authorization_enabled and not settings.authentication_enabled:
             raise UsageError(
                 "authorizationEnabled without authenticationEnabled would believe any name",
+                hint="set authenticationEnabled=true, too",
+            )
+        if settings.certificate_users and not settings.authentication_enabled:
+            raise UsageError(
+                "certificateUsers without authenticationEnabled would let in every certificate",
                 hint="set authenticationEnabled=true, too",
             )
         self._first: list[User] = []

@@ -308,6 +308,9 @@ class BrokerConfig:
     authorization_enabled: bool = setting(
         False, why="the policies of a user say what it may do; needs authenticationEnabled"
     )
+    certificate_users: bool = setting(
+        False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
+    )
     accounts_path: str = setting("", why="file of users and policies; empty: config/accounts.json in storePathRootDir")
     first_user: str = setting(
         "",

@@ -47,6 +47,9 @@ class NameServerConfig:
     authorization_enabled: bool = setting(
         False, why="the policies of a user say what it may do; needs authenticationEnabled"
     )
+    certificate_users: bool = setting(
+        False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
+    )
     accounts_path: str = setting(
         "", why="file of users and policies; empty: accounts.json beside the file of the KV settings"
     )

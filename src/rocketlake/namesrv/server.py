@@ -64,7 +64,12 @@ class NameServer(Service):
         turns = Turns(clock, NetLimits().turn_seconds)
         self._accounts = ServerAccounts(config, config.kv_config_path.with_name("accounts.json"), files)
         accounts, sign = self._accounts.file, signing(self._accounts.credentials)
-        gate = AccessGate(lambda: self._live.now.admin_access, accounts, authorizes=config.authorization_enabled)
+        gate = AccessGate(
+            lambda: self._live.now.admin_access,
+            accounts,
+            authorizes=config.authorization_enabled,
+            believes_certificates=config.certificate_users,
+        )
         changes = ChangeLine(turns, clock)
         self._liveness = Liveness(self.routes, changes, clock, config.scan_not_active_broker_interval)
         self._controlling = self._make_controlling(gate, sign, files, secure, plain)

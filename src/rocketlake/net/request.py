@@ -51,6 +51,8 @@ class Asker(Protocol):
     """Host and port of the asking machine."""
     address: str
     """The same as `host:port`."""
+    certificate_name: str
+    """Who the peer is by a certificate that was checked; "" without one."""
     inside: bool
     """True for a part of this process: its requests are trusted."""
     user: User | None

@@ -147,6 +147,7 @@ class Settings:
     listen_host: str = "0.0.0.0"
     authentication_enabled: bool = False
     authorization_enabled: bool = False
+    certificate_users: bool = False
     allow_unauthenticated: bool = False
     accounts_path: str = ""
     first_user: str = ""

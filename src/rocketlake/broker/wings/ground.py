@@ -72,6 +72,7 @@ class Ground:
             lambda: self.config.now.admin_access,
             self.accounts.file,
             authorizes=config.authorization_enabled,
+            believes_certificates=config.certificate_users,
             cluster=lambda: self.config.now.cluster_name,
         )
         self.role = Role(self.config, host, port)

@@ -6,7 +6,7 @@ Must not know   the needs of single codes (needs.py), the rules (rocketlake.auth
 | Server | Who | What |
 |---|---|---|
 | without users | nobody is asked | what takes something away: the hosts of adminAccess (decision 0004) |
-| authenticationEnabled | each request is signed by an enabled user | the same |
+| authenticationEnabled | each request: signed by an enabled user, or (certificateUsers) by its certificate | the same |
 | authorizationEnabled, too | the same | the user's policies decide; super users may do all |
 
 Requests from inside the process are trusted: nobody else can make them.
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from rocketlake.auth.account_file import AccountFile
 from rocketlake.auth.action import AccessRefused, Action, Kind, Need, on_cluster
 from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.auth.signature import ACCESS_KEY
 from rocketlake.auth.user import User, new_password
 from rocketlake.net.gate.needs import Needs
 from rocketlake.net.request import Request
@@ -36,13 +37,18 @@ class AccessGate:
         file: AccountFile | None = None,
         *,
         authorizes: bool = False,
+        believes_certificates: bool = False,
         cluster: Callable[[], str] = lambda: "",
     ) -> None:
-        """`file`: None: without users. `authorizes`: policies decide. `cluster`: the name that policies use."""
+        """`file`: None: without users. `authorizes`: policies decide. `cluster`: the name that policies use.
+
+        `believes_certificates`: a peer whose certificate was checked is the user of its name, and need not sign.
+        """
         assert file is not None or not authorizes, "policies without users would believe any name"
         self._access = access
         self._file = file
         self.authorizes = authorizes
+        self._believes_certificates = believes_certificates
         self._cluster = cluster
 
     @property
@@ -109,6 +115,8 @@ class AccessGate:
     def _signer(self, file: AccountFile, request: Request) -> User:
         command = request.command
         fields = command.fields or {}
+        if self._believes_certificates and ACCESS_KEY not in fields and (name := request.asker.certificate_name):
+            return file.accounts.certified(name)
         try:
             return file.accounts.signer(fields, request.body, version=command.version)
         except AccessRefused:
