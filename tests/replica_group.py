@@ -194,6 +194,16 @@ class ReplicaGroup:
             await self.clock.run_for(10)
         raise AssertionError(f"not taken within {most_ms} ms: {self.picture()}")
 
+    async def lose_the_master(self) -> None:
+        """Three messages, then the master is gone: another one takes the next, and the rest have all four."""
+        assert [await self.send(b"%d" % number) for number in range(3)] == [0] * 3
+        old = self.master
+        self.crash(old)
+        assert await self.send_until_taken(b"next") < 2000
+        await self.clock.run_for(1000)
+        rest = [host for host in self.hosts if host != old]
+        assert [self.bodies(host) for host in rest] == [[b"0", b"1", b"2", b"next"]] * 2
+
     def crash(self, host: str, *, silent: bool = False) -> None:
         """The process is gone, and what it wrote stays; `silent`: its machine, which tells nobody."""
         self.networks[host].crash(silent=silent)

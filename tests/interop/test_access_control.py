@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import apache_cluster, free_ports, run_driver, wait_for_port
+from interop.apache import apache_cluster, run_driver
 from interop.replicas import mqadmin
 from rocketlake import ClientConfig, Message, Producer, PushConsumer
 from rocketlake.auth.credentials import Credentials
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.model.message import StoredMessage
+from tests.interop.our_cluster import our_cluster
 
 pytestmark = pytest.mark.interop
 
@@ -27,21 +28,10 @@ BOB = ("bob", "bob-secret-1")
 @pytest.fixture(scope="module")
 def guarded(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The name server of our cluster that knows users and their policies."""
-    root = tmp_path_factory.mktemp("guarded")
-    namesrv_port, broker_port = free_ports(2)
-    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data")]
-    command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port)]
     first = f'{{"username":"{ADMIN[0]}","password":"{ADMIN[1]}"}}'
-    for setting in ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}"):
-        command += ["--set", setting]
-    with (root / "up.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_for_port(broker_port, process)
-        yield f"127.0.0.1:{namesrv_port}"
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0, (root / "up.log").read_text()[-3000:]
+    settings = ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}")
+    with our_cluster(tmp_path_factory.mktemp("guarded"), *settings) as namesrv:
+        yield namesrv
 
 
 @pytest.fixture(scope="module")

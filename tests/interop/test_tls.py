@@ -6,18 +6,18 @@ import asyncio
 import os
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from interop.apache import ApacheCluster, apache_cluster, compiled_drivers, free_ports, run_driver, wait_for_port
+from interop.apache import ApacheCluster, apache_cluster, compiled_drivers, free_ports, run_driver
 from rocketlake import ClientConfig, Message, Producer, PushConsumer
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
 from rocketlake.model.message import StoredMessage
 from rocketlake.standalone import SETTINGS
+from tests.interop.our_cluster import our_cluster
 from tests.tls_files import Authority
 
 pytestmark = pytest.mark.interop
@@ -34,19 +34,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def enforcing(apache_jars: None, authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of our name server; it and our broker take encrypted connections only."""
-    root = tmp_path_factory.mktemp("rocketlake")
-    namesrv_port, broker_port = free_ports(2)
-    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data")]
-    command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port)]
-    command += ["--set", "tlsMode=enforcing", "--set", f"tlsConfigFile={authority.file()}"]
-    with (root / "up.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_for_port(broker_port, process)
-        yield f"127.0.0.1:{namesrv_port}"
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0, (root / "up.log").read_text()[-3000:]
+    settings = ("tlsMode=enforcing", f"tlsConfigFile={authority.file()}")
+    with our_cluster(tmp_path_factory.mktemp("rocketlake"), *settings) as namesrv:
+        yield namesrv
 
 
 def java(*arguments: object, **properties: str) -> dict[str, int]:
