@@ -29,10 +29,10 @@ from bench.plan import Values
 from bench.program import Program
 from bench.window import Window, wait_for_sends, wait_until
 from interop.apache import ApacheCluster
+from rocketlake.admin.accounts import ClusterAccounts
+from rocketlake.admin.cluster import Cluster
 from rocketlake.auth.account_text import SUBJECT, AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketlake.auth.credentials import Credentials
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_accounts import ClusterAccounts
 from rocketlake.net.client import NetClient
 from rocketlake.net.gate.signing import signing
 from tests.tls_files import Authority

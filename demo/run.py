@@ -28,8 +28,8 @@ from demo.cluster import ClusterProcess
 from demo.flights import TOPIC, Answers, in_departure_order, right_answers
 from demo.log import LogFacts, log_facts
 from demo.replay import LiveCount, Replay
+from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.cluster import Cluster, TopicPlan
 
 if TYPE_CHECKING:
     import pandas as pd

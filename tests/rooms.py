@@ -12,6 +12,8 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 
 ROOMS = {
+    "admin": "unit/admin integration/test_admin*.py integration/test_cli_*.py integration/test_message_life.py"
+    " integration/test_takeover*.py",
     "auth": "unit/auth integration/test_access_control*.py integration/test_how_to_access_control.py"
     " integration/test_certificate_users.py"
     " parity/test_signed_frames.py interop/test_access_control.py"

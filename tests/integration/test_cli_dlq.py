@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rocketlake import Consumer, ConsumerConfig, Message, Producer
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.errors import RocketLakeError, UsageError
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
 from rocketlake.model.group import GroupConfig
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed

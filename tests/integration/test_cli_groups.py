@@ -16,8 +16,8 @@ from contextlib import suppress
 import pytest
 
 from rocketlake import Consumer, ConsumerConfig, FirstOffset, PullConsumer, PushConsumer, StoredMessage
+from rocketlake.admin.group_reset import Target
 from rocketlake.base.errors import RocketLakeError, UsageError
-from rocketlake.cli.group_reset import Target
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
 

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rocketlake import Message, Producer
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.replicas import ClusterReplicas
 from rocketlake.base.errors import LinkError, UsageError
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_replicas import ClusterReplicas
 from rocketlake.cli.replicas_words import lag_of, losses, no_failover, refusal_of, state_of
 from rocketlake.cli.tree import app
 from rocketlake.client.config import ProducerConfig

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from rocketlake import Message, Producer
+from rocketlake.admin.cluster import Cluster, TopicPlan
+from rocketlake.admin.replicas import ClusterReplicas
 from rocketlake.base.errors import LinkError
-from rocketlake.cli.cluster import Cluster, TopicPlan
-from rocketlake.cli.cluster_replicas import ClusterReplicas
 from rocketlake.client.config import ProducerConfig
 from rocketlake.testing.cluster import EmbeddedCluster
 

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import pytest
 
+from rocketlake.admin.migration.handover import Handover, Sides
+from rocketlake.admin.migration.peer import Peer
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.broker.broker import Broker
-from rocketlake.cli.migration.handover import Handover, Sides
-from rocketlake.cli.migration.peer import Peer
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.migration.handover import Handover, Sides, find
+from rocketlake.admin.migration.peer import Peer
 from rocketlake.broker.broker import Broker
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.migration.handover import Handover, Sides, find
-from rocketlake.cli.migration.peer import Peer
 from rocketlake.protocol.response_code import ResponseCode
 from tests.integration.test_takeover import Pair
 from tests.replica_pair import MASTER, NAMESRV, SLAVE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.cli.cluster import Cluster, TopicPlan
+from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.testing.cluster import EmbeddedCluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "transfer.py"

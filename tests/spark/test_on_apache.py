@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from interop.apache import apache_cluster, run_driver
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
 
 pytestmark = pytest.mark.interop
 

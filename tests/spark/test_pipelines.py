@@ -17,8 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rocketlake import Message, Producer, PullConsumer
+from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.base.errors import UsageError
-from rocketlake.cli.cluster import Cluster, TopicPlan
 from rocketlake.model.message import StoredMessage
 from rocketlake.spark.lake.bodies.json_declared import DeclaredJson
 from rocketlake.spark.pipeline.bodies import with_bodies

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from interop.apache import apache_cluster
-from rocketlake.cli.cluster import Cluster, TopicPlan
+from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.testing.cluster import EmbeddedCluster
 
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
 from rocketlake.cli.tree import app
 from rocketlake.spark.schema import COLUMNS, CORE
 from rocketlake.testing.cluster import EmbeddedCluster

@@ -1,7 +1,7 @@
 """`rocketlake acl ...`: the users of a cluster, and what they may do.
 
 Owns        options and output of these commands.
-Must not know   which servers are asked (cluster_accounts.py), how an entry decides (rocketlake.auth).
+Must not know   which servers are asked (admin/accounts.py), how an entry decides (rocketlake.auth).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
 from rocketlake.cli.table import OUTPUT_DEFAULT, Output, amount, show
 
 if TYPE_CHECKING:
+    from rocketlake.admin.accounts import ClusterAccounts
     from rocketlake.auth.account_text import AclInfo
     from rocketlake.auth.action import Need
-    from rocketlake.cli.cluster_accounts import ClusterAccounts
 
 __all__ = ["app"]
 
@@ -276,8 +276,8 @@ def _first_line(path: Path) -> str:
 
 
 def _with(namesrv: str, work: Callable[[ClusterAccounts], Awaitable[T]]) -> T:
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_accounts import ClusterAccounts
+    from rocketlake.admin.accounts import ClusterAccounts
+    from rocketlake.admin.cluster import Cluster
 
     async def ask() -> T:
         async with Cluster(namesrv) as cluster:

@@ -1,7 +1,7 @@
 """Accounts of ACL 1.0 (`plain_acl.yml`) -> users and policies.
 
 Owns        what each line of such a file becomes, and what is left behind.
-Must not know   servers (cluster_accounts.py), the terminal.
+Must not know   servers (admin/accounts.py), the terminal.
 
 Source: RocketMQ's AuthMigrator. Addresses that needed no signature are left behind: they were the way around ACL 1.0.
 """

@@ -112,8 +112,8 @@ def _choosing(command: Callable[..., None]) -> Callable[..., None]:
 @app.command("list")
 def list_groups(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """List groups with dead letters: how many are open (neither sent again nor dropped), how many are kept."""
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_groups import ClusterGroups
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.groups import ClusterGroups
     from rocketlake.model.names import DEAD_LETTER_GROUP, DEAD_LETTER_PREFIX, is_dead_letter_topic
 
     async def work() -> list[tuple[str, int, int, Moment]]:

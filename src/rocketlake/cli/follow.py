@@ -17,8 +17,8 @@ from rocketlake.cli.output import run
 from rocketlake.cli.serve import serve_until_told
 
 if TYPE_CHECKING:
+    from rocketlake.admin.migration.left_behind import LeftBehind
     from rocketlake.broker.config import BrokerConfig
-    from rocketlake.cli.migration.left_behind import LeftBehind
 
 __all__ = ["follow"]
 
@@ -50,8 +50,8 @@ def follow(
     """
     from rocketlake.auth.admin_access import is_loopback
     from rocketlake.broker.broker import Broker
+    from rocketlake.cli.following import Following
     from rocketlake.cli.given import load_broker_settings, make_folder
-    from rocketlake.cli.migration.following import Following
 
     with Logs(log_level, log_format, log_file) as logs:
         make_folder(folder, "--dir")
@@ -153,8 +153,8 @@ def _check_not_led(conf: Path, store: Path, broker_id: int | None = None) -> Non
 
 async def _name_of(address: str) -> tuple[str, str] | None:
     """brokerName and brokerClusterName of the broker there; None if it does not tell."""
+    from rocketlake.admin.migration.peer import Peer
     from rocketlake.base.errors import LinkError, ProtocolError, RemoteError
-    from rocketlake.cli.migration.peer import Peer
     from rocketlake.client.calls.reach import net_client
 
     net = net_client()
@@ -169,11 +169,11 @@ async def _name_of(address: str) -> tuple[str, str] | None:
 
 async def _ask(address: str, namesrv: str | None) -> tuple[dict[str, str], Sequence[LeftBehind]]:
     """Settings for a slave of this master, and what it would leave behind."""
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.migration.left_behind import left_behind
+    from rocketlake.admin.migration.peer import Peer
+    from rocketlake.admin.migration.slave_conf import check_master, free_id, slave_settings
     from rocketlake.base.errors import UsageError
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.migration.left_behind import left_behind
-    from rocketlake.cli.migration.peer import Peer
-    from rocketlake.cli.migration.slave_conf import check_master, free_id, slave_settings
     from rocketlake.client.calls.reach import net_client
 
     net = net_client()

@@ -1,8 +1,7 @@
 """`rocketlake group list | show | alter | reset`: consumer groups, how far they are, and where they go on.
 
 Owns        options and output of these commands, the sum that is shown as lag.
-Must not know   how a cluster is asked (cluster_groups.py), how new offsets are found (group_reset.py), how retries are
-            written (group_retries.py).
+Must not know   how a cluster is asked (admin/), how retries are written (group_retries.py).
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ from rocketlake.cli.table import (
 from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
-    from rocketlake.cli.cluster_groups import Member
+    from rocketlake.admin import GroupReset, GroupState, GroupSummary, Member
+    from rocketlake.protocol.bodies.group import GroupEntry
 
 __all__ = ["app"]
 
@@ -47,69 +47,52 @@ def list_groups(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """List consumer groups: members connected now, topics, lag (messages not yet consumed)."""
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_groups import ClusterGroups
-    from rocketlake.model.names import is_own_group, is_retry_topic, is_system_group, keeps_first_offsets
+    from rocketlake.admin import Admin
 
-    async def work() -> list[tuple[str, int, int, Names]]:
-        rows = []
-        async with Cluster(namesrv) as cluster:
-            groups = ClusterGroups(cluster)
-            for name in await groups.all():
-                if not everything and (is_system_group(name) or is_own_group(name) or keeps_first_offsets(name)):
-                    continue
-                offsets = await groups.offsets(name)
-                topics = sorted({queue.topic for queue in offsets if not is_retry_topic(queue.topic)})
-                lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
-                rows.append((name, len(await groups.connected(name)), lag, Names(topics)))
-        return rows
+    async def work() -> list[GroupSummary]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.groups(everything=everything)
 
-    show_rows(("group", "members", "lag", "topics"), run(work()), output, none="no consumer groups yet")
+    rows = [(each.name, each.members, each.lag, Names(each.topics)) for each in run(work())]
+    show_rows(("group", "members", "lag", "topics"), rows, output, none="no consumer groups yet")
 
 
 @app.command()
 def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """Show a group's members and their subscriptions, and its offset and lag in each queue."""
-    from rocketlake.base.errors import RocketLakeError
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_groups import ClusterGroups
+    from rocketlake.admin import Admin
 
-    async def work() -> None:
-        async with Cluster(namesrv) as cluster:
-            groups = ClusterGroups(cluster)
-            offsets, members = await groups.offsets(group), await groups.members(group)
-            if not offsets and not members and group not in await groups.all():
-                hint = "`rocketlake group list` shows all groups"
-                raise RocketLakeError(f"no broker knows group {group!r}", where=cluster.where, hint=hint)
-        headings = ("topic", "broker", "queue", "next offset", "consumed", "lag", "last consumed")
-        rows = [
-            (
-                queue.topic,
-                queue.broker_name,
-                queue.queue_id,
-                each.broker_offset,
-                each.consumer_offset,
-                each.broker_offset - each.consumer_offset,
-                Moment(each.last_timestamp),
-            )
-            for queue, each in offsets.items()
-        ]
-        lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
-        if output is OutputForm.JSON:
-            found = {"group": group, "lag": lag, "members": [_member_object(each) for each in members]}
-            show_json(found | {"warnings": _warnings(members), "queues": objects(headings, rows)})
-            return
-        for member in members:
-            typer.echo(f"member {member.client_id} at {member.address} reads {_wishes(member)}")
-        if not members:
-            typer.echo("no member is connected")
-        for warning in _warnings(members):
-            typer.secho(f"warning: {warning}", fg="yellow")
-        if rows:
-            show_table(headings, rows)
-        typer.echo(f"lag {amount(lag, 'message')}")
+    async def work() -> GroupState:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.group(group)
 
-    run(work())
+    found = run(work())
+    headings = ("topic", "broker", "queue", "next offset", "consumed", "lag", "last consumed")
+    rows = [
+        (
+            each.topic,
+            each.broker,
+            each.queue_id,
+            each.next_offset,
+            each.consumed,
+            each.lag,
+            Moment(each.last_consumed_ms),
+        )
+        for each in found.queues
+    ]
+    if output is OutputForm.JSON:
+        known = {"group": group, "lag": found.lag, "members": [_member_object(each) for each in found.members]}
+        show_json(known | {"warnings": _warnings(found.members), "queues": objects(headings, rows)})
+        return
+    for member in found.members:
+        typer.echo(f"member {member.client_id} at {member.address} reads {_wishes(member)}")
+    if not found.members:
+        typer.echo("no member is connected")
+    for warning in _warnings(found.members):
+        typer.secho(f"warning: {warning}", fg="yellow")
+    if rows:
+        show_table(headings, rows)
+    typer.echo(f"lag {amount(found.lag, 'message')}")
 
 
 @app.command()
@@ -138,9 +121,8 @@ def alter(
 
     Brokers of Apache follow --pauses and --growing for pop consumers only.
     """
-    from rocketlake.base.errors import RocketLakeError, UsageError
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_groups import ClusterGroups
+    from rocketlake.admin import Admin
+    from rocketlake.base.errors import UsageError
     from rocketlake.cli.group_retries import policy_text, read_growing, read_pauses
     from rocketlake.protocol.bodies.group import RetryPolicyEntry
 
@@ -150,26 +132,15 @@ def alter(
         raise UsageError("nothing to change was given", hint="give --tries, --pauses, --growing or --levels")
     policy = read_pauses(pauses) if pauses is not None else read_growing(growing) if growing is not None else None
 
-    async def work() -> None:
-        async with Cluster(namesrv) as cluster:
-            groups = ClusterGroups(cluster)
-            settings = await groups.settings(group)
-            if not settings:
-                hint = "`rocketlake group list` shows all groups"
-                raise RocketLakeError(f"no broker knows group {group!r}", where=cluster.where, hint=hint)
-            for entry in settings.values():
-                if tries is not None:
-                    entry.retry_max_times = tries
-                if policy is not None or levels:
-                    entry.group_retry_policy = policy or RetryPolicyEntry()
-            await groups.put(settings)
-        for broker, entry in settings.items():
-            typer.echo(
-                f"group {group} on {broker}: {amount(entry.retry_max_times, 'try')} after the first,"
-                f" {policy_text(entry.group_retry_policy)}"
-            )
+    async def work() -> dict[str, GroupEntry]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.alter_group(group, tries=tries, policy=RetryPolicyEntry() if levels else policy)
 
-    run(work())
+    for broker, entry in run(work()).items():
+        typer.echo(
+            f"group {group} on {broker}: {amount(entry.retry_max_times, 'try')} after the first,"
+            f" {policy_text(entry.group_retry_policy)}"
+        )
 
 
 @app.command()
@@ -194,33 +165,50 @@ def reset(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Set a stopped group to other offsets in a topic; shows old and new offsets first."""
+    from rocketlake.admin import Admin, Target
     from rocketlake.base.clock import SystemClock
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.group_reset import GroupReset, Target
 
-    target = Target.parse(to, SystemClock().now_ms())
+    target = Target.parse(to, SystemClock().now_ms(), "--to")
 
     async def look() -> GroupReset:
-        async with Cluster(namesrv) as cluster:
-            return await GroupReset.plan(cluster, group, topic, target, queues=queue or (), force=force)
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.plan_reset(group, topic, target, queues=queue or (), force=force)
 
     async def work() -> None:
-        async with Cluster(namesrv) as cluster:
-            await plan.carry_out(cluster)
+        async with Admin(namesrv=namesrv) as admin:
+            await admin.reset_group(plan)
 
     plan = run(look())
     if target.kind == "time":
         typer.echo(f"to the first message stored at or after {Moment(target.number)}")
-    show_table(("broker", "queue", "now", "new", "change"), plan.rows())
+    show_table(("broker", "queue", "now", "new", "change"), _moves(plan))
     if not plan.is_change:
         typer.echo(f"{group} is there already in topic {topic}: nothing to do")
     elif dry_run:
-        typer.echo(f"dry run: nothing was changed; {plan.summary()}")
+        typer.echo(f"dry run: nothing was changed; {_summary(plan)}")
     else:
         if not yes:
-            confirm(f"set group {group} in topic {topic}? {plan.summary()}.")
+            confirm(f"set group {group} in topic {topic}? {_summary(plan)}.")
         run(work())
-        typer.echo(f"done: {plan.summary()}")
+        typer.echo(f"done: {_summary(plan)}")
+
+
+def _moves(plan: GroupReset) -> list[tuple[object, ...]]:
+    """Broker, queue, offset now, new offset, difference."""
+    return [
+        (queue.broker_name, queue.queue_id, "-", plan.new[queue], "-")
+        if now < 0
+        else (queue.broker_name, queue.queue_id, now, plan.new[queue], plan.new[queue] - now)
+        for queue, now in plan.now.items()
+    ]
+
+
+def _summary(plan: GroupReset) -> str:
+    """The number of messages that are read again, and of those that are passed over."""
+    texts = [f"{amount(plan.again, 'message')} will be read again"] if plan.again else []
+    texts += [f"{amount(plan.passed, 'message')} will be passed over"] if plan.passed else []
+    texts += [f"{amount(plan.first, 'first offset')} given"] if plan.first else []
+    return ", ".join(texts) or "nothing moves"
 
 
 def _member_object(member: Member) -> dict[str, object]:
@@ -235,7 +223,7 @@ def _wishes(member: Member) -> str:
 
 
 def _warnings(members: Collection[Member]) -> list[str]:
-    from rocketlake.cli.cluster_groups import unequal_subscriptions
+    from rocketlake.admin.groups import unequal_subscriptions
 
     warnings = []
     for topic, wishes in unequal_subscriptions(members).items():

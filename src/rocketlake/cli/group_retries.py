@@ -1,7 +1,7 @@
 """When failed messages of a group come again: the words of the command line, and RocketMQ's settings for them.
 
 Owns        the form of pauses on the command line, the settings that hold them.
-Must not know   how a group is asked (cluster_groups.py), when a message fails.
+Must not know   how a group is asked (admin/groups.py), when a message fails.
 
 RocketMQ never uses the first two of a list of pauses, so a list of ours begins with its first pause three times.
 """

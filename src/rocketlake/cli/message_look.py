@@ -1,7 +1,7 @@
 """`rocketlake message get | trace`: find messages, and follow the life of one.
 
 Owns        options and output of these commands.
-Must not know   how messages are found (lookup.py), where steps of a life are read (message_life.py).
+Must not know   how messages are found, where steps of a life are read (admin/messages/).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, objects, show_json, show_table
 
 if TYPE_CHECKING:
-    from rocketlake.cli.lookup import Lookup
-    from rocketlake.cli.message_life import Life
+    from rocketlake.admin import Admin
+    from rocketlake.admin.messages.life import Life
     from rocketlake.model.message import StoredMessage
 
 __all__ = ["app"]
@@ -53,17 +53,17 @@ def get(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Print messages of a topic, found by id, key, place or time. No group is disturbed; without one, exit code 1."""
+    from rocketlake.admin import Admin
+    from rocketlake.admin.messages.place import parse_place
     from rocketlake.base.clock import SystemClock
     from rocketlake.base.errors import RocketLakeError, UsageError
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.lookup import Lookup
     from rocketlake.cli.message_text import details, everything, json_line, message_line
     from rocketlake.model.moment import parse_time
 
     now_ms = SystemClock().now_ms()
     begin_ms = None if begin is None else parse_time("--from", begin, now_ms=now_ms)
     end_ms = 1 << 62 if end is None else parse_time("--to", end, now_ms=now_ms)
-    where = at if at is None else _place(at)
+    where = None if at is None else parse_place(at)
     ways = [name for name, value in (("--id", message_id), ("--key", key), ("--at", at)) if value is not None]
     if len(ways) > 1 or not (ways or begin):
         hint = "give --id, --key, --at, or --from for a time"
@@ -71,39 +71,29 @@ def get(
     if ways not in ([], ["--key"]) and (begin or end):
         raise UsageError(f"{ways[0]} names a message at whatever time", hint="leave --from and --to out")
 
-    async def find(lookup: Lookup) -> list[StoredMessage]:
+    async def find(admin: Admin) -> list[StoredMessage]:
         if message_id is not None:
-            return await lookup.by_id(topic, message_id)
+            return await admin.messages_by_id(topic, message_id)
         if key is not None:
-            return await lookup.by_key(topic, key, begin_ms or 0, end_ms)
+            return await admin.messages_by_key(topic, key, from_ms=begin_ms or 0, to_ms=end_ms)
         if where is not None:
-            return await lookup.at(topic, *where)
-        return await lookup.between(topic, begin_ms or 0, end_ms, count)
+            message = await admin.message_at(topic, *where)
+            return [] if message is None else [message]
+        return await admin.messages_between(topic, begin_ms or 0, end_ms, limit=count)
 
     async def work() -> list[StoredMessage]:
-        async with Cluster(namesrv) as cluster:
-            found = await find(Lookup(cluster))
-            if not found:
-                hint = f"`rocketlake topic show {topic}` tells which offsets and times the topic has"
-                raise RocketLakeError(f"topic {topic} has no such message", where=cluster.where, hint=hint)
-            return found
+        async with Admin(namesrv=namesrv) as admin:
+            return await find(admin)
 
     found = run(work())
+    if not found:
+        hint = f"`rocketlake topic show {topic}` tells which offsets and times the topic has"
+        raise RocketLakeError(f"topic {topic} has no such message", where=f"name server {namesrv}", hint=hint)
     for message in found:
         if output is OutputForm.JSON:
             print(json_line(everything(message)))
         else:
             print(details(message) if len(found) == 1 else f"{message_line(message)}  id {message.message_id}")
-
-
-def _place(text: str) -> tuple[str, int, int]:
-    from rocketlake.base.errors import UsageError
-
-    before, _, offset = text.rpartition("@")
-    broker, _, queue = before.rpartition("/")
-    if not (broker and queue.isdecimal() and offset.isdecimal()):
-        raise UsageError(f"--at {text!r} is no place of a message", hint="write --at broker-a/0@17")
-    return broker, int(queue), int(offset)
 
 
 @app.command()
@@ -123,12 +113,11 @@ def trace(
 
     Clients with `trace=True` tell of sends and listeners; the rest is read from the topics.
     """
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.message_life import life_of
+    from rocketlake.admin import Admin
 
     async def work() -> Life:
-        async with Cluster(namesrv) as cluster:
-            return await life_of(cluster, message_id, topic, trace_topic)
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.message_life(message_id, topic, trace_topic=trace_topic)
 
     life = run(work())
     headings = ("time", "step", "where", "group", "client", "took ms", "result")

@@ -11,13 +11,14 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rocketlake.admin.messages.place import place_of
 from rocketlake.cli.output import text_line
 from rocketlake.cli.table import Moment
 
 if TYPE_CHECKING:
     from rocketlake.model.message import StoredMessage
 
-__all__ = ["details", "everything", "json_line", "marks_of", "message_line", "message_object", "place_of"]
+__all__ = ["details", "everything", "json_line", "marks_of", "message_line", "message_object"]
 
 
 def message_line(message: StoredMessage) -> str:
@@ -25,11 +26,6 @@ def message_line(message: StoredMessage) -> str:
     named = " ".join(f"{name}={value}" for name, value in _user_properties(message).items())
     between = f" [{named}]" if named else ""
     return f"{Moment(message.store_ms)} {place_of(message)}{marks_of(message)}{between}  {text_line(message.body)}"
-
-
-def place_of(message: StoredMessage) -> str:
-    """broker/queue@offset."""
-    return f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
 
 
 def details(message: StoredMessage) -> str:

@@ -117,7 +117,7 @@ async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:
 
 async def _make_topic(namesrv: str, request: ReplayRequest) -> None:
     """Make the target, with as many queues as the source, if it is not there. RocketLakeError without a source."""
-    from rocketlake.cli.cluster import Cluster, TopicPlan
+    from rocketlake.admin.cluster import Cluster, TopicPlan
 
     async with Cluster(namesrv) as cluster:
         source = await cluster.route(request.topic)

@@ -1,7 +1,7 @@
 """`rocketlake replicas list | show | history`: groups of brokers and their masters.
 
 Owns        options and output of these commands.
-Must not know   how a controller is asked (cluster_replicas.py), the words for a replica (replicas_words.py).
+Must not know   how a controller is asked (admin/replicas.py), the words for a replica (replicas_words.py).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LOOK_SECONDS = 0.5
 @app.command("list")
 def list_groups(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """List groups of brokers: master, replicas in step, the others."""
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
 
     async def work() -> list[GroupView]:
         async with Cluster(namesrv) as cluster:
@@ -72,8 +72,8 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
     """Show each broker of a group: role, epoch, lag in bytes and seconds, and why it is not in step."""
     import asyncio
 
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
 
     async def work() -> tuple[GroupView, GroupView]:
         async with Cluster(namesrv) as cluster:
@@ -128,8 +128,8 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
 @app.command()
 def history(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """Show the masters that a group had, the newest first, and why each of them was chosen."""
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
 
     async def work() -> list[SwitchView]:
         async with Cluster(namesrv) as cluster:

@@ -1,7 +1,7 @@
 """`rocketlake replicas hand-over | elect | move | remove | rebuild`: another master, address, register; a member less.
 
 Owns        options, questions and output of these commands.
-Must not know   how a controller is asked (cluster_replicas.py), how it decides.
+Must not know   how a controller is asked (admin/replicas.py), how it decides.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def move(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Let a broker come back at another address, with its log, when its old machine is gone."""
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
     from rocketlake.base.errors import UsageError
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
 
     found = _look(group, namesrv)
     member = _member(found, broker_id)
@@ -105,9 +105,9 @@ def move(
 
 def remove(group: Group, broker_id: BrokerId, yes: Yes = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """Forget a dead broker that does not come back. Its id is not given to another one."""
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
     from rocketlake.base.errors import UsageError
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
 
     found = _look(group, namesrv)
     member = _member(found, broker_id)
@@ -186,8 +186,8 @@ def _order(is_furthest: bool) -> str:
 
 
 def _look(group: str, namesrv: str) -> GroupView:
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
 
     async def work() -> GroupView:
         async with Cluster(namesrv) as cluster:
@@ -197,8 +197,8 @@ def _look(group: str, namesrv: str) -> GroupView:
 
 
 def _elect(group: GroupView, to: int | None, namesrv: str, *, unclean: bool = False) -> None:
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
     from rocketlake.protocol.headers.controller import ElectMasterReplyHeader
 
     async def work() -> ElectMasterReplyHeader:
@@ -211,8 +211,8 @@ def _elect(group: GroupView, to: int | None, namesrv: str, *, unclean: bool = Fa
 
 
 def _count_lacking(group: GroupView, to: int, namesrv: str) -> int | None:
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.cluster_replicas import ClusterReplicas
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.replicas import ClusterReplicas
 
     async def work() -> int | None:
         async with Cluster(namesrv) as cluster:

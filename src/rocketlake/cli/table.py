@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rocketlake.admin.words import noun
 from rocketlake.model.moment import moment_text
 
 __all__ = ["OUTPUT_DEFAULT", "Moment", "Output", "OutputForm", "amount", "objects", "show", "show_json", "show_table"]
@@ -61,10 +62,7 @@ class Names(tuple[str | int, ...]):
 def amount(number: int, what: str = "") -> str:
     """ "1 message", "2,000 messages"; the number alone without `what`."""
     text = f"{number:,}" if sys.stdout.isatty() else str(number)
-    if not what:
-        return text
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{text} {what if number == 1 else plural}"
+    return f"{text} {noun(number, what)}" if what else text
 
 
 def show(headings: Sequence[str], rows: Sequence[Sequence[object]], output: OutputForm, *, none: str = "") -> None:

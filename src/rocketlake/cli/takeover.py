@@ -13,7 +13,7 @@ import typer
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
 
 if TYPE_CHECKING:
-    from rocketlake.cli.migration.handover import Handover
+    from rocketlake.admin.migration.handover import Handover
 
 __all__ = ["takeover"]
 
@@ -52,9 +52,9 @@ def takeover(
 
 async def _look(namesrv: str, name: str, to: int | None, *, refuses: bool) -> None:
     """Say how it stands; UsageError if it `refuses` to leave messages behind."""
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.migration.handover import Handover, find
-    from rocketlake.cli.migration.left_behind import check_left_behind
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.migration.handover import Handover, find
+    from rocketlake.admin.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
         handover = Handover(await find(cluster, name, to), typer.echo)
@@ -74,9 +74,9 @@ def _words(handover: Handover, *, is_old: bool) -> str:
 
 
 async def _take_over(namesrv: str, name: str, to: int | None, wait: float, leave_behind: bool, restart: str) -> None:
-    from rocketlake.cli.cluster import Cluster
-    from rocketlake.cli.migration.handover import Handover, find
-    from rocketlake.cli.migration.left_behind import check_left_behind
+    from rocketlake.admin.cluster import Cluster
+    from rocketlake.admin.migration.handover import Handover, find
+    from rocketlake.admin.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
         handover = Handover(await find(cluster, name, to), typer.echo, restart=restart)

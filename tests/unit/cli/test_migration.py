@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rocketlake.admin.migration.peer import Peer, number
+from rocketlake.admin.migration.slave_conf import check_master, free_id, slave_settings
 from rocketlake.base.errors import ProtocolError, StoreError, UsageError
 from rocketlake.broker.config import BrokerConfig, BrokerRole
 from rocketlake.cli.follow import _check_conf, _write_whole
-from rocketlake.cli.migration.following import lag_text
-from rocketlake.cli.migration.peer import Peer, number
-from rocketlake.cli.migration.slave_conf import check_master, free_id, slave_settings
+from rocketlake.cli.following import lag_text
 from rocketlake.cli.tree import app
 from rocketlake.net.client import NetClient
 

@@ -1,6 +1,6 @@
-"""The requests that commands send to a cluster about consumer groups: members, subscriptions, offsets.
+"""The requests that administrators send to a cluster about consumer groups: members, subscriptions, offsets.
 
-Owns        the administrative requests of the command line about groups.
+Owns        the administrative requests about groups.
 Must not know   how answers are shown.
 """
 
@@ -8,40 +8,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.results import GroupState, GroupSummary, Member, QueueLag
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.cluster import Cluster
 from rocketlake.client.calls import offset as calls
 from rocketlake.client.calls.answer import ask
 from rocketlake.client.calls.pull import pull
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.names import TOOLS_CONSUMER_GROUP
+from rocketlake.model.names import (
+    TOOLS_CONSUMER_GROUP,
+    check_group,
+    is_own_group,
+    is_retry_topic,
+    is_system_group,
+    keeps_first_offsets,
+)
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConsumerConnection, ConsumerRunningInfo
-from rocketlake.protocol.bodies.group import GroupEntry, GroupTable
+from rocketlake.protocol.bodies.group import GroupEntry, GroupTable, RetryPolicyEntry
 from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets, TopicOffsets
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.admin_group import ConsumerConnectionsHeader, ConsumeStatsHeader
+from rocketlake.protocol.headers.admin_group import ConsumerConnectionsHeader, ConsumeStatsHeader, DeleteGroupHeader
 from rocketlake.protocol.headers.admin_topic import TopicConsumersHeader
 from rocketlake.protocol.headers.client import RunningInfoHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["ClusterGroups", "Member", "unequal_subscriptions"]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A connected consumer. Its topics -> expressions; None when the client does not tell them.
-
-    `standing`: its ordered queues that stand still, and why, in words.
-    """
-
-    client_id: str
-    address: str
-    subscriptions: Mapping[str, str] | None
-    standing: str = ""
+__all__ = ["ClusterGroups", "unequal_subscriptions"]
 
 
 class ClusterGroups:
@@ -58,6 +52,89 @@ class ClusterGroups:
         for answer in answers.values():
             found |= GroupTable.decode(answer.body_bytes).groups
         return dict(sorted(found.items()))
+
+    async def summaries(self, *, everything: bool = False) -> list[GroupSummary]:
+        """All groups; `everything`: also those of RocketMQ and RocketLake, and first offsets of Spark queries."""
+        rows = []
+        for name in await self.all():
+            if not everything and (is_system_group(name) or is_own_group(name) or keeps_first_offsets(name)):
+                continue
+            offsets = await self.offsets(name)
+            topics = sorted({queue.topic for queue in offsets if not is_retry_topic(queue.topic)})
+            lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
+            rows.append(GroupSummary(name, len(await self.connected(name)), lag, topics))
+        return rows
+
+    async def state(self, group: str) -> GroupState:
+        """The group's members and lag. RocketLakeError if no broker knows it."""
+        offsets, members = await self.offsets(group), await self.members(group)
+        if not offsets and not members and group not in await self.all():
+            raise self._unknown(group)
+        rows = [
+            QueueLag(
+                queue.topic,
+                queue.broker_name,
+                queue.queue_id,
+                next_offset=each.broker_offset,
+                consumed=each.consumer_offset,
+                last_consumed_ms=each.last_timestamp,
+            )
+            for queue, each in offsets.items()
+        ]
+        return GroupState(group, members, rows)
+
+    def _unknown(self, group: str) -> RocketLakeError:
+        hint = "`rocketlake group list` shows all groups"
+        return RocketLakeError(f"no broker knows group {group!r}", where=self._cluster.where, hint=hint)
+
+    async def create(self, group: str, *, tries: int | None = None) -> list[str]:
+        """Make it on every broker that lacks it; returns their names. `tries`: after the first one, 16 else."""
+        check_group(group)
+        there = await self.settings(group)
+        missing = [broker for broker in await self._cluster.masters() if broker not in there]
+        entry = GroupEntry(group_name=group)
+        entry.retry_max_times = entry.retry_max_times if tries is None else tries
+        await self.put(dict.fromkeys(missing, entry))
+        return missing
+
+    async def alter(
+        self, group: str, *, tries: int | None = None, policy: RetryPolicyEntry | None = None
+    ) -> dict[str, GroupEntry]:
+        """Change its retries on every broker that knows it; returns its settings by broker.
+
+        `policy`: the pauses before them; an empty one: those of the broker's delay levels. RocketLakeError if no broker
+        knows the group.
+        """
+        settings = await self.settings(group)
+        if not settings:
+            raise self._unknown(group)
+        for entry in settings.values():
+            if tries is not None:
+                entry.retry_max_times = tries
+            if policy is not None:
+                entry.group_retry_policy = policy
+        await self.put(settings)
+        return settings
+
+    async def delete(self, group: str) -> list[str]:
+        """Delete it with its offsets on every broker; returns those that had it. RocketLakeError for a running one."""
+        there = await self.settings(group)
+        if not there:
+            raise self._unknown(group)
+        await self.refuse_running(group)
+        masters, header = await self._cluster.masters(), DeleteGroupHeader(group_name=group, clean_offset=True)
+        brokers = {name: masters[name] for name in there}
+        await self._cluster.at_each(brokers, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        return list(brokers)
+
+    async def refuse_running(self, group: str) -> None:
+        """RocketLakeError if a member is connected: it would go on from its own offsets."""
+        members = sorted(await self.connected(group))
+        if members:
+            raise RocketLakeError(
+                f"group {group!r} is running ({', '.join(members[:3])}), and would go on from its own offsets",
+                hint="stop its members first",
+            )
 
     async def settings(self, group: str) -> dict[str, GroupEntry]:
         """The group's settings by broker name; a broker that does not know the group is missing."""

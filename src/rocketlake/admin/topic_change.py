@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from rocketlake.admin.words import counted
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.table import amount
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.bodies.stats import TopicOffsets
@@ -57,7 +57,7 @@ def refuse_losses(
     for broker, config in after.items():
         if config.write_queues > max(config.read_queues, before[broker].write_queues):
             raise RocketLakeError(
-                f"topic {config.name!r} would be written to {amount(config.write_queues, 'queue')} "
+                f"topic {config.name!r} would be written to {counted(config.write_queues, 'queue')} "
                 f"and read from {config.read_queues} only",
                 where=where,
                 hint="raise --read-queues, too (--queues is both), or --force",
@@ -67,7 +67,7 @@ def refuse_losses(
     if waiting:
         raise RocketLakeError(
             f"topic {after[shut[0]].name!r} could not be read any more on {', '.join(shut)}: "
-            f"{amount(waiting, 'message')} out of reach, and all its consumers stop",
+            f"{counted(waiting, 'message')} out of reach, and all its consumers stop",
             where=where,
             hint="leave the r in --perm, or --force (--perm rw brings the messages back)",
         )
@@ -84,7 +84,7 @@ def refuse_losses(
     more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
     raise RocketLakeError(
         f"queues {named}{more} of topic {gone[0].topic!r} could not be read any more: "
-        f"{amount(messages, 'message')} out of reach",
+        f"{counted(messages, 'message')} out of reach",
         where=where,
         hint="reduce --write-queues first and let the consumers empty these queues; "
         "or --force (more queues bring the messages back)",
@@ -96,7 +96,7 @@ def settings_text(settings: Mapping[str, TopicConfig], *, brokers: bool = True) 
     texts: dict[str, list[str]] = {}
     for broker, config in settings.items():
         read, write = config.read_queues, config.write_queues
-        counted = amount(read, "queue") if read == write else f"{read} queues to read and {write} to write"
+        queues = counted(read, "queue") if read == write else f"{read} queues to read and {write} to write"
         letters = ("r" if config.is_readable else "") + ("w" if config.is_writeable else "")
-        texts.setdefault(f"{counted}, {letters or 'neither r nor w'}", []).append(broker)
+        texts.setdefault(f"{queues}, {letters or 'neither r nor w'}", []).append(broker)
     return "; ".join(text + (f" on {', '.join(names)}" if brokers else "") for text, names in texts.items())

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rocketlake.admin.migration.peer import Peer
+from rocketlake.admin.migration.to_apache import ToApache
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.migration.peer import Peer
-from rocketlake.cli.migration.to_apache import ToApache
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.request_code import RequestCode
 

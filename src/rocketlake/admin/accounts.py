@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import msgspec
 
+from rocketlake.admin.cluster import Cluster
 from rocketlake.auth.account_text import SUBJECT, AclInfo, UserInfo, acl_entries, parse
 from rocketlake.auth.policy import Acl
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.cluster import Cluster
 from rocketlake.client.calls.answer import ask
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode

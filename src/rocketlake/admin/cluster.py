@@ -1,7 +1,7 @@
-"""The requests that commands send to a cluster about brokers, topics and queues.
+"""The requests that administrators send to a cluster about brokers, topics and queues.
 
-Owns        the administrative requests of the command line about topics.
-Must not know   how answers are shown; groups (cluster_groups.py).
+Owns        finding the servers of a cluster, the administrative requests about topics.
+Must not know   how answers are shown; groups (groups.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
-from rocketlake.model.route import Route
+from rocketlake.model.route import BrokerInfo, Route
 from rocketlake.model.topic import TEMPLATE_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.stats import TopicOffsets, TopicStats
@@ -121,6 +121,10 @@ class Cluster:
         """Broker id -> address, of the brokers with this name; {} if no name server knows it."""
         found = (await self._servers.cluster()).brokers.get(broker_name)
         return dict(found.broker_addrs) if found is not None else {}
+
+    async def brokers(self) -> list[BrokerInfo]:
+        """All brokers, masters and slaves, by broker name."""
+        return [entry.to_model() for _, entry in sorted((await self._servers.cluster()).brokers.items())]
 
     async def broker_and_cluster_names(self) -> set[str]:
         """Names that are topics, too: each broker and each cluster has one of its own name."""

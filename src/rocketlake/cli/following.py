@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.admin.migration.peer import Peer
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.service import Service
 from rocketlake.broker.broker import Broker
-from rocketlake.cli.migration.peer import Peer
 from rocketlake.cli.table import amount
 from rocketlake.client.calls.reach import net_client
 

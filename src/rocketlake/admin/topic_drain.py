@@ -11,41 +11,52 @@ error or Ctrl-C gives the permission back; after a kill `rocketlake topic alter 
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.clock import SystemClock
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
-from rocketlake.cli.table import amount
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import is_own_group, is_system_group, keeps_first_offsets
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.protocol.bodies.stats import TopicOffsets
 
-__all__ = ["drained"]
+__all__ = ["Draining", "drained"]
 
 _LOOK_SECONDS = 0.5
 _QUIET_SECONDS = 40.0
 
 
-async def drained(cluster: Cluster, topic: str, settings: Mapping[str, TopicConfig]) -> None:
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """How far a topic is emptied. `behind`: group -> messages that it has not confirmed."""
+
+    quiet_seconds: float
+    behind: Mapping[str, int]
+    quiet_seconds_wanted: float = _QUIET_SECONDS
+
+
+async def drained(
+    cluster: Cluster, topic: str, settings: Mapping[str, TopicConfig], tell: Callable[[Draining], object]
+) -> None:
     """End the sends to the topic, and return when every group has read it. The caller lets it be written again.
 
+    `tell` is called at the beginning, and each time when the groups that are behind have changed.
     `settings`: what the topic has now, by broker; it has them again after an error or Ctrl-C.
     """
     closed = {broker: replace(config, perm=config.perm & ~Perm.WRITE) for broker, config in settings.items()}
     await cluster.put_topic(closed)
     try:
-        await _quiet_and_read(cluster, topic)
+        await _quiet_and_read(cluster, topic, tell)
     except BaseException:
         await cluster.put_topic(settings)
         raise
 
 
-async def _quiet_and_read(cluster: Cluster, topic: str) -> None:
-    clock, told = SystemClock(), ""
+async def _quiet_and_read(cluster: Cluster, topic: str, tell: Callable[[Draining], object]) -> None:
+    clock = SystemClock()
+    told: dict[str, int] | None = None
     since, ends = clock.monotonic(), await cluster.queues(topic)
     while True:
         behind = await _behind(cluster, topic, ends)
@@ -54,11 +65,9 @@ async def _quiet_and_read(cluster: Cluster, topic: str) -> None:
             since, ends = now, found
         elif now - since >= _QUIET_SECONDS and not behind:
             return
-        waits = ", ".join(f"{group} {amount(lag)}" for group, lag in behind.items()) or "none"
-        if waits != told:
-            quiet = f"no message came for {now - since:.0f} of {_QUIET_SECONDS:.0f} s"
-            print(f"{quiet}; groups that have messages of {topic} before them: {waits}", file=sys.stderr, flush=True)
-            told = waits
+        if behind != told:
+            tell(Draining(now - since, behind))
+            told = behind
         await asyncio.sleep(_LOOK_SECONDS)
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.migration.left_behind import LeftBehind, check_left_behind, left_behind
+from rocketlake.admin.migration.peer import Peer
+from rocketlake.admin.migration.slave_conf import check_master, free_id
+from rocketlake.admin.migration.to_apache import ToApache
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.migration.left_behind import LeftBehind, check_left_behind, left_behind
-from rocketlake.cli.migration.peer import Peer
-from rocketlake.cli.migration.slave_conf import check_master, free_id
-from rocketlake.cli.migration.to_apache import ToApache
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Handover", "find"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rocketlake.admin.migration.peer import Peer, number
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.apache_keys import NOT_SUPPORTED
-from rocketlake.cli.migration.peer import Peer, number
 from rocketlake.protocol.bodies.stats import TopicStats
 from rocketlake.protocol.headers.admin_topic import TopicStatsHeader
 from rocketlake.protocol.request_code import RequestCode

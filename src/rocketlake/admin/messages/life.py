@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
+from rocketlake.admin.messages.lookup import Lookup
+from rocketlake.admin.messages.place import place_of
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
-from rocketlake.cli.lookup import Lookup
-from rocketlake.cli.message_text import place_of
 from rocketlake.client.trace.format import EndTransaction, MessageType, Pub, Recall, SubAfter, SubBefore
 from rocketlake.client.trace.read import Told, told_of
 from rocketlake.model.message import StoredMessage

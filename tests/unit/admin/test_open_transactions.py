@@ -1,8 +1,8 @@
-"""What `rocketlake transaction list` keeps of the transactions that brokers list."""
+"""What is kept of the transactions that brokers list."""
 
 from __future__ import annotations
 
-from rocketlake.cli.transaction import Found
+from rocketlake.admin.messages.transactions import OpenTransactions
 from rocketlake.protocol.bodies.transaction import HalfMessage
 
 
@@ -13,7 +13,7 @@ def half(name: int, born: int) -> HalfMessage:
 
 
 def test_the_oldest_are_kept_and_of_equal_ones_the_first() -> None:
-    found = Found(3)
+    found = OpenTransactions(3)
     for name, born in enumerate((500, 100, 100, 100, 100, 900, 50)):
         found.take("b", half(name, born))
     assert [each.name for _, each in found.oldest()] == [6, 1, 2]
@@ -21,7 +21,7 @@ def test_the_oldest_are_kept_and_of_equal_ones_the_first() -> None:
 
 
 def test_one_that_comes_twice_counts_once_and_nameless_ones_count_each() -> None:
-    found = Found(10)
+    found = OpenTransactions(10)
     for broker, name in (("a", 0), ("a", 0), ("b", 0), ("a", -1), ("a", -1)):
         found.take(broker, half(name, 1))
     assert (found.total, sorted(found.counts)) == (4, [("g", "a"), ("g", "b")])

@@ -1,6 +1,6 @@
 """Setting a stopped group to other offsets: the new ones, the old ones, and the refusals.
 
-Owns        the meaning of `--to`, the refusals, the old and the new offset of each queue.
+Owns        the meaning of a target, the refusals, the old and the new offset of each queue.
 Must not know   how a plan is shown, how the user is asked.
 """
 
@@ -10,10 +10,9 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.errors import RocketLakeError, UsageError
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
-from rocketlake.cli.table import amount
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.moment import parse_time
 from rocketlake.protocol.bodies.stats import TopicOffsets
@@ -32,8 +31,8 @@ class Target:
     number: int = 0
 
     @classmethod
-    def parse(cls, text: str, now_ms: int) -> Target:
-        """Read the text of --to. UsageError for another text."""
+    def parse(cls, text: str, now_ms: int, option: str = "to") -> Target:
+        """Read a text: earliest, latest, a time, 10m, an offset, -100. UsageError for another one, named `option`."""
         if text in ("earliest", "latest"):
             return cls(text)
         if re.fullmatch(r"[+-]\d{1,12}", text):
@@ -41,13 +40,13 @@ class Target:
         if text.isascii() and text.isdigit():
             return cls("time" if len(text) > _MS_DIGITS else "offset", int(text))
         try:
-            return cls("time", parse_time("--to", text, now_ms=now_ms))
+            return cls("time", parse_time(option, text, now_ms=now_ms))
         except UsageError:
             hint = (
                 "use earliest, latest, a time as 2026-11-21T10:00:00Z (without a zone it is UTC), 10m for ten minutes "
                 "ago, an offset as 1200, or -100 for 100 back"
             )
-            raise UsageError(f"--to {text!r} is not understood", hint=hint) from None
+            raise UsageError(f"{option} {text!r} is not understood", hint=hint) from None
 
     async def offsets(
         self, groups: ClusterGroups, ends: dict[MessageQueue, TopicOffsets], now: dict[MessageQueue, int]
@@ -78,7 +77,7 @@ class GroupReset:
         """Raises RocketLakeError for a running group and, without `force`, for a group that never read the topic."""
         groups = ClusterGroups(cluster)
         ends = _chosen(await cluster.queues(topic), topic, queues)
-        await _refuse_running(groups, group)
+        await groups.refuse_running(group)
         if not force:
             await _refuse_strangers(groups, group, topic, where=cluster.where)
         now = await groups.committed(group, ends)
@@ -89,31 +88,27 @@ class GroupReset:
         """True when an offset changes."""
         return self.now != self.new
 
-    def rows(self) -> list[tuple[object, ...]]:
-        """Broker, queue, offset now, new offset, difference."""
-        return [
-            (queue.broker_name, queue.queue_id, "-", self.new[queue], "-")
-            if now < 0
-            else (queue.broker_name, queue.queue_id, now, self.new[queue], self.new[queue] - now)
-            for queue, now in self.now.items()
-        ]
+    @property
+    def again(self) -> int:
+        """How many messages will be read again."""
+        return sum(max(0, now - self.new[queue]) for queue, now in self.now.items())
 
-    def summary(self) -> str:
-        """The number of messages that are read again, and of those that are passed over."""
-        moves = [self.new[queue] - now for queue, now in self.now.items() if now >= 0]
-        again, passed = -sum(move for move in moves if move < 0), sum(move for move in moves if move > 0)
-        texts = [f"{amount(again, 'message')} will be read again"] if again else []
-        texts += [f"{amount(passed, 'message')} will be passed over"] if passed else []
-        first = sum(now < 0 for now in self.now.values())
-        texts += [f"{amount(first, 'first offset')} given"] if first else []
-        return ", ".join(texts) or "nothing moves"
+    @property
+    def passed(self) -> int:
+        """How many messages will be passed over, of queues in which the group has an offset."""
+        return sum(max(0, self.new[queue] - now) for queue, now in self.now.items() if now >= 0)
+
+    @property
+    def first(self) -> int:
+        """How many queues get a first offset."""
+        return sum(now < 0 for now in self.now.values())
 
     async def carry_out(self, cluster: Cluster) -> None:
         """Set the offsets that differ. Looks for members before and after: a running member would undo the change."""
         groups = ClusterGroups(cluster)
-        await _refuse_running(groups, self.group)
+        await groups.refuse_running(self.group)
         await groups.commit(self.group, {queue: to for queue, to in self.new.items() if to != self.now[queue]})
-        await _refuse_running(groups, self.group)
+        await groups.refuse_running(self.group)
 
 
 def _chosen(
@@ -126,15 +121,6 @@ def _chosen(
             f"topic {topic!r} has no queue {unknown[0]!r}", hint=f"name one of {', '.join(sorted(by_name)[:16])}"
         )
     return {by_name[name]: ends[by_name[name]] for name in wanted} if wanted else ends
-
-
-async def _refuse_running(groups: ClusterGroups, group: str) -> None:
-    members = sorted(await groups.connected(group))
-    if members:
-        raise RocketLakeError(
-            f"group {group!r} is running ({', '.join(members[:3])}), and would go on from its own offsets",
-            hint="stop its members first",
-        )
 
 
 async def _refuse_strangers(groups: ClusterGroups, group: str, topic: str, *, where: str) -> None:

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import pytest
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.replicas import ClusterReplicas
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_replicas import ClusterReplicas
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row

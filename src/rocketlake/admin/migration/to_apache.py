@@ -17,11 +17,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
+from rocketlake.admin.migration.left_behind import LeftBehind
+from rocketlake.admin.migration.peer import Peer, number
+from rocketlake.admin.words import counted
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
-from rocketlake.cli.migration.left_behind import LeftBehind
-from rocketlake.cli.migration.peer import Peer, number
-from rocketlake.cli.table import amount
 from rocketlake.model.names import is_dead_letter_topic, is_retry_topic, is_system_group, is_system_topic
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
@@ -107,9 +107,9 @@ class ToApache:
         if missing := await self._missing():
             raise _not_copied(self._new, missing)
         moved = await self._bring_offsets()
-        self._say(f"{self._new.address} has all of the log; {amount(moved, 'offset')} of groups were brought to it")
+        self._say(f"{self._new.address} has all of the log; {counted(moved, 'offset')} of groups were brought to it")
         if again := await self._delayed():
-            self._say(f"{amount(again, 'delayed message')} that were delivered in the last minute will come twice")
+            self._say(f"{counted(again, 'delayed message')} that were delivered in the last minute will come twice")
 
     async def start(self) -> None:
         """Have it started as the master. LinkError if it is none after a long time."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from rocketlake.admin.migration.peer import Peer, number
 from rocketlake.base.errors import UsageError
-from rocketlake.cli.migration.peer import Peer, number
 
 __all__ = ["check_master", "free_id", "slave_settings"]
 

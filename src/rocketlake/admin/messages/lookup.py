@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.errors import RemoteError, UsageError
-from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.cluster_groups import ClusterGroups
 from rocketlake.client.calls.pull import pull, query_messages, view_message
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_id import parse_offset_message_id

@@ -1,13 +1,13 @@
-"""The requests that commands send to a controller about groups of brokers.
+"""The requests that administrators send to a controller about groups of brokers.
 
 Owns        finding a name server with a controller, the administrative requests about replicas.
-Must not know   how answers are shown (replicas.py).
+Must not know   how answers are shown.
 """
 
 from __future__ import annotations
 
+from rocketlake.admin.cluster import Cluster, first_to_answer
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
-from rocketlake.cli.cluster import Cluster, first_to_answer
 from rocketlake.client.calls.answer import ask
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.replicas import (

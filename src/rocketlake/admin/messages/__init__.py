@@ -1,0 +1,1 @@
+"""Messages, transactions and waiting messages as a cluster has them."""

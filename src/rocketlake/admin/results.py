@@ -1,0 +1,129 @@
+"""What the admin library answers: topics, groups and brokers as they stand now.
+
+Owns        these values.
+Must not know   how they are asked for, how they are shown.
+
+Times are epoch ms, 0 when there is none. Offsets count the messages of one queue from its first one on, which is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rocketlake.model.topic import TopicConfig
+
+__all__ = ["BrokerState", "GroupState", "GroupSummary", "Member", "QueueLag", "QueueState", "TopicMade", "TopicState"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue of a topic: the first offset that is kept, the next one to be given, the time of the last message."""
+
+    broker: str
+    queue_id: int
+    first_offset: int
+    next_offset: int
+    last_ms: int
+
+    @property
+    def messages(self) -> int:
+        """How many messages it holds."""
+        return self.next_offset - self.first_offset
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic: its queues, its settings by broker name, the brokers of the cluster that do not have it."""
+
+    name: str
+    queues: list[QueueState]
+    settings: Mapping[str, TopicConfig]
+    missing_on: list[str]
+
+    @property
+    def messages(self) -> int:
+        """How many messages it holds."""
+        return sum(queue.messages for queue in self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMade:
+    """The brokers on which a topic was made, and the settings on those that had it already."""
+
+    made: list[str]
+    there: Mapping[str, TopicConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A connected consumer. Its topics -> expressions; None when the client does not tell them.
+
+    `standing`: its ordered queues that stand still, and why, in words.
+    """
+
+    client_id: str
+    address: str
+    subscriptions: Mapping[str, str] | None
+    standing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLag:
+    """A group in one queue: the queue's next offset, the group's, the store time of the last message it consumed."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    next_offset: int
+    consumed: int
+    last_consumed_ms: int
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group has not consumed."""
+        return self.next_offset - self.consumed
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """A consumer group: members connected now, messages not yet consumed, the topics it reads (no retry topics)."""
+
+    name: str
+    members: int
+    lag: int
+    topics: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A consumer group: its members that are connected now, its lag in each queue that it ever read."""
+
+    name: str
+    members: list[Member]
+    queues: list[QueueLag]
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group has not consumed."""
+        return sum(queue.lag for queue in self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """One broker: where it serves, its version, its figures by RocketMQ's names (GET_BROKER_RUNTIME_INFO).
+
+    `trouble`: why it did not answer; its figures are empty then. `broker_id` 0 is a master.
+    """
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    figures: Mapping[str, str]
+    trouble: str = ""
+
+    @property
+    def version(self) -> str:
+        """As V5_5_0; "" if it did not answer."""
+        return self.figures.get("brokerVersionDesc", "")

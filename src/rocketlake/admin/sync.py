@@ -1,0 +1,50 @@
+"""The blocking twin of the admin library: the same names and arguments, for programs without an event loop.
+
+Owns        the twin. Arguments, types and docstrings are those of the async methods.
+Must not know   what is asked: every call runs the async twin on the shared thread and waits (client/loop_thread.py).
+"""
+
+from __future__ import annotations
+
+from rocketlake.admin.admin import Admin as AsyncAdmin
+from rocketlake.client.loop_thread import Blocking, takes_what, waiting
+
+__all__ = ["Admin"]
+
+
+class Admin(Blocking[AsyncAdmin]):
+    """Blocking twin of rocketlake.admin.Admin: `with Admin(namesrv="127.0.0.1:9876") as admin: admin.topics()`.
+
+    A function given as `drain` runs on the client's thread and must not block.
+    """
+
+    @takes_what(AsyncAdmin)
+    def __init__(self) -> None: ...
+
+    topics = waiting(AsyncAdmin.topics)
+    topic = waiting(AsyncAdmin.topic)
+    create_topic = waiting(AsyncAdmin.create_topic)
+    spread_topic = waiting(AsyncAdmin.spread_topic)
+    alter_topic = waiting(AsyncAdmin.alter_topic)
+    delete_topic = waiting(AsyncAdmin.delete_topic)
+    check_topic_deletion = waiting(AsyncAdmin.check_topic_deletion)
+    groups = waiting(AsyncAdmin.groups)
+    group = waiting(AsyncAdmin.group)
+    create_group = waiting(AsyncAdmin.create_group)
+    alter_group = waiting(AsyncAdmin.alter_group)
+    delete_group = waiting(AsyncAdmin.delete_group)
+    plan_reset = waiting(AsyncAdmin.plan_reset)
+    reset_group = waiting(AsyncAdmin.reset_group)
+    brokers = waiting(AsyncAdmin.brokers)
+    broker_settings = waiting(AsyncAdmin.broker_settings)
+    change_broker = waiting(AsyncAdmin.change_broker)
+    messages_by_id = waiting(AsyncAdmin.messages_by_id)
+    messages_by_key = waiting(AsyncAdmin.messages_by_key)
+    message_at = waiting(AsyncAdmin.message_at)
+    messages_between = waiting(AsyncAdmin.messages_between)
+    message_life = waiting(AsyncAdmin.message_life)
+    open_transactions = waiting(AsyncAdmin.open_transactions)
+    check_transaction = waiting(AsyncAdmin.check_transaction)
+    waiting_messages = waiting(AsyncAdmin.waiting_messages)
+    users = waiting(AsyncAdmin.users)
+    policies = waiting(AsyncAdmin.policies)
