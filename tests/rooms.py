@@ -26,7 +26,7 @@ ROOMS = {
     " parity/test_plain_ends.py"
     " integration/test_bad_*.py integration/test_before_registration.py integration/test_broker_*.py"
     " integration/test_cold_reads.py integration/test_failing_masters.py"
-    " integration/test_cost_of_requests.py integration/test_disowned.py"
+    " integration/test_cost_of_requests.py integration/test_disowned.py integration/test_metrics*.py"
     " integration/test_faults_in_duties.py integration/test_gate.py integration/test_large_batches.py"
     " integration/test_lost_register.py integration/test_memory_bounds.py integration/test_poison.py"
     " integration/test_property_room.py"
@@ -52,7 +52,8 @@ ROOMS = {
     "namesrv": "unit/namesrv scenarios/test_route_table.py golden/test_namesrv_frames.py"
     " integration/test_broker_registration.py integration/test_namesrv_*.py",
     "net": "unit/net integration/test_net_*.py integration/test_gate.py integration/test_strangers.py"
-    " integration/test_cost_of_requests.py integration/test_tls*.py integration/test_how_to_tls.py",
+    " integration/test_cost_of_requests.py integration/test_metrics*.py integration/test_tls*.py"
+    " integration/test_how_to_tls.py",
     "protocol": "unit/protocol property/test_protocol_properties.py golden/test_frames.py golden/test_namesrv_frames.py"
     " parity/test_command.py parity/test_frame.py parity/test_header_binary.py parity/test_plain_requests.py",
     "replication": "unit/replication property/test_epoch_history.py property/test_sync_state_set.py"

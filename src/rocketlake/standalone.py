@@ -20,6 +20,7 @@ from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
 from rocketlake.namesrv.config import load_namesrv_conf
 from rocketlake.namesrv.server import NameServer
+from rocketlake.net.http.settings import METRICS_SETTINGS
 from rocketlake.net.tls.settings import TLS_SETTINGS
 
 __all__ = ["SETTINGS", "Standalone"]
@@ -56,10 +57,12 @@ class Standalone:
         namesrv_port: int = 0,
         broker_port: int = 0,
         host: str = "127.0.0.1",
+        metrics_ports: tuple[int, int] | None = None,
         settings: Mapping[str, Any] | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
     ) -> None:
+        """`metrics_ports`: where broker and name server serve their metrics; None: as the settings say, or nowhere."""
         self._files = files or PosixFiles()
         self._clock = clock or SystemClock()
         self._root = Path(root).absolute()
@@ -67,12 +70,22 @@ class Standalone:
         no_slaves = {} if settings and "brokerRole" in settings else {"haListenPort": "-1"}
         accounts = {"accountsPath": str(self._root / "accounts.json")}
         self.settings = {**no_slaves, **accounts, **(settings or {})}
+        metrics: dict[str, Any] = {}
+        if metrics_ports is not None:
+            self.settings = {
+                "metricsExporterType": "PROM",
+                **self.settings,
+                "metricsPromExporterPort": metrics_ports[0],
+            }
+            metrics = {key: value for key, value in self.settings.items() if key in METRICS_SETTINGS}
+            metrics["metricsPromExporterPort"] = metrics_ports[1]
         self.name_server = NameServer(
             load_namesrv_conf(
                 overrides={
                     "bindAddress": host,
                     "listenPort": namesrv_port,
                     "kvConfigPath": self._root / "namesrv" / "kvConfig.json",
+                    **metrics,
                     **{key: self.settings[key] for key in (*TLS_SETTINGS, *AUTH_SETTINGS) if key in self.settings},
                 }
             ),

@@ -7,7 +7,7 @@ Must not know   what any wing does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 
 from rocketlake.base.clock import Clock
@@ -21,6 +21,7 @@ from rocketlake.broker.cluster.role import MASTER_ID
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.broker.dispatch_table import dispatcher_rows
 from rocketlake.broker.flow_control import FlowControl
+from rocketlake.broker.metrics.collection import BrokerFamilies
 from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.wings import plain_runs
 from rocketlake.broker.wings.administration import Administration
@@ -40,6 +41,8 @@ from rocketlake.net.account_requests import AccountRequests
 from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.gate.audit import Audit
+from rocketlake.net.http.exposition import Family, Pace
+from rocketlake.net.http.monitor import Monitor
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
 from rocketlake.net.local_link import LocalLink
@@ -94,6 +97,7 @@ class Broker(Service):
         self._build_wings(ground)
         self._dispatcher = self._make_dispatcher(config)
         self._servers = self._make_servers(config)
+        self.monitor = self._make_monitor(config)
         self.store.on_arrival = self._message_arrived
         self.store.is_awaited = self._is_awaited
         self._parts: tuple[Service, ...] = (
@@ -113,7 +117,7 @@ class Broker(Service):
             *self._of_group,
         )
         """They start in this order, after the store and the tables, and stop in reverse."""
-        self.adopt(self.store, ground.saver, *self._parts)
+        self.adopt(self.store, ground.saver, *self._parts, self.monitor)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -218,6 +222,42 @@ class Broker(Service):
                 server.on_link_lost += wing.on_link_lost
         return servers
 
+    def _make_monitor(self, config: BrokerConfig) -> Monitor:
+        ground = self.ground
+        families = BrokerFamilies(
+            ground,
+            clients=self.clients,
+            reading=self.reading,
+            delay=self.delay,
+            replicas=self.replicas,
+            refusals=self._dispatcher.refusals,
+        )
+
+        async def collect(pace: Pace) -> AsyncGenerator[Family, None]:
+            if self._serves_role:
+                async for family in families.collect(pace):
+                    yield family
+
+        return Monitor(
+            config.metrics,
+            {"cluster": config.cluster_name, "node_type": "broker", "node_id": config.broker_name},
+            collect,
+            self._not_ready,
+            clock=self._clock,
+            network=self._seams.network,
+        )
+
+    def _not_ready(self) -> list[str]:
+        """Why clients should not come to this broker now."""
+        if not self._serves_role:
+            return ["the broker starts or stops"]
+        role, reasons = self.ground.role, [self.cluster.registration.obstacle]
+        if role.is_master:
+            reasons += [role.pause, self.store.not_writable_reason]
+        elif not role.is_known:
+            reasons.append("the controller has not told a role yet")
+        return [reason for reason in reasons if reason]
+
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -234,6 +274,7 @@ class Broker(Service):
 
     async def _start_parts(self) -> None:
         self.store.lock()  # first: the folder of a broker that runs stays as it is
+        await self.monitor.start()
         if self.membership is not None:
             await self.membership.look_at_boot()  # before the store takes away the mark of an unclean stop
         self.ground.accounts.load()
@@ -265,6 +306,7 @@ class Broker(Service):
         is_master = self.ground.role.is_master
         wings = [wing.store_stopped for wing in self.wings if is_master or not isinstance(wing, MasterWing)]
         await stop_each(self._end_role_change, *parts, self.store.stop, *wings, self.ground.saver.stop)
+        await self.monitor.stop()
         await super().stop()
 
     async def _end_role_change(self) -> None:

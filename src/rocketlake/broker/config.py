@@ -23,6 +23,7 @@ from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.model.topic import Perm
+from rocketlake.net.http.settings import LOOPBACK, METRICS_PORT, SAMPLES_MAX, MetricsChoice, MetricsExporter
 from rocketlake.net.local_address import host_name
 from rocketlake.net.tls.settings import TlsChoice, TlsMode
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
@@ -368,6 +369,26 @@ class BrokerConfig:
         why="longest time until an end is noted on disk by an op message",
     )
 
+    # Behaviour: metrics
+    metrics_exporter: MetricsExporter = setting(
+        MetricsExporter.DISABLE,
+        java="metricsExporterType",
+        why="PROM: serve /metrics, /health and /ready by HTTP (docs/how-to/metrics.md); DISABLE: do not",
+    )
+    metrics_host: str = setting(
+        LOOPBACK, java="metricsPromExporterHost", why="address of these pages, which everybody may read who reaches it"
+    )
+    metrics_port: int = setting(
+        METRICS_PORT, java="metricsPromExporterPort", low=0, high=65535, why="their port; 0 takes any free one"
+    )
+    metrics_labels: str = setting("", java="metricsLabel", why="name:value,name:value, added to every sample")
+    metrics_samples_max: int = setting(
+        SAMPLES_MAX,
+        java="metricsOtelCardinalityLimit",
+        low=1,
+        why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
+    )
+
     # Speed
     request_body_bytes_max: int = setting(
         1 << 20, low=1 << 16, why="largest body of a request that is no send, such as a list of topics or a heartbeat"
@@ -464,6 +485,13 @@ class BrokerConfig:
     def tls(self) -> TlsChoice:
         """What the settings say of encrypted connections."""
         return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
+
+    @property
+    def metrics(self) -> MetricsChoice:
+        """What the settings say of metrics."""
+        return MetricsChoice(
+            self.metrics_exporter, self.metrics_host, self.metrics_port, self.metrics_labels, self.metrics_samples_max
+        )
 
     @property
     def copies_min(self) -> int:

@@ -13,6 +13,8 @@ from bisect import bisect_left
 from itertools import accumulate
 from math import inf
 
+from rocketlake.base.figures.histogram import DURATIONS, Histogram
+
 __all__ = ["PutLatency"]
 
 # Apache's classes, and finer ones for percentiles: each limit is a quarter above the one before.
@@ -22,8 +24,8 @@ _CLASS_NAMES = (
     "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
 )  # fmt: skip
 _FINE_MS = tuple(0.01 * 1.25**step for step in range(64))
-_LIMITS_MS = tuple(sorted({*_CLASSES_MS, *_FINE_MS}))
-"""Limits of both kinds. Each put is counted once, between two of them."""
+_LIMITS_MS = tuple(sorted({*_CLASSES_MS, *_FINE_MS, *(bound * 1000 for bound in DURATIONS)}))
+"""Limits of all kinds. Each put is counted once, between two of them."""
 
 
 class PutLatency:
@@ -34,6 +36,8 @@ class PutLatency:
         """The longest since the start."""
         self._now = [0] * (len(_LIMITS_MS) + 1)
         self._last = self._now.copy()
+        self._before = self._now.copy()
+        """Counts of all minutes before the last."""
 
     def note(self, seconds: float, count: int = 1) -> None:
         """`count` messages were put together and took `seconds`."""
@@ -44,7 +48,19 @@ class PutLatency:
 
     def roll(self) -> None:
         """A minute is over."""
+        self._before = [before + last for before, last in zip(self._before, self._last, strict=True)]
         self._last, self._now = self._now, [0] * len(self._now)
+
+    def histogram(self) -> Histogram:
+        """Counts since the start, in Prometheus' classes. The sum is taken from the middles of the finer classes."""
+        found = Histogram()
+        before = 0.0
+        for limit, *counts in zip((*_LIMITS_MS, _LIMITS_MS[-1]), self._before, self._last, self._now, strict=True):
+            count = sum(counts)
+            found.counts[bisect_left(found.bounds, limit / 1000 * (1 - 1e-9))] += count
+            found.sum += count * (before + limit) / 2000
+            before = limit
+        return found
 
     def percentile_ms(self, share: float) -> float:
         """The duration that a `share` of the puts of the last one to two minutes did not exceed; 0 without puts."""

@@ -161,6 +161,10 @@ class BrokerStats(Service):
         """The counter; None if it never counted."""
         return self._items.get(item, {}).get(key)
 
+    def counters(self, item: str) -> list[tuple[str, Counter]]:
+        """All counters of an item, each with its key."""
+        return list(self._items.get(item, {}).items())
+
     def per_second(self, item: str, key: str) -> float:
         """The rate of the last minute."""
         counter = self.find(item, key)

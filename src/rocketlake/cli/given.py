@@ -7,6 +7,7 @@ Must not know   single settings, but for the name servers of a broker.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rocketlake.broker.config import BrokerConfig
     from rocketlake.store.config import StoreConfig
 
-__all__ = ["BrokerSettings", "check_ports", "load_broker_settings", "make_folder", "settings_of"]
+__all__ = ["BrokerSettings", "check_ports", "load_broker_settings", "make_folder", "metrics_ports", "settings_of"]
 
 _FIXED = {
     "bindAddress": "`rocketlake broker` listens on other addresses than 127.0.0.1",
@@ -26,6 +27,7 @@ _FIXED = {
     "fastListenPort": "`rocketlake broker` has a second port",
     "namesrvAddr": "`rocketlake broker` registers with other name servers",
     "storePathRootDir": "use --dir",
+    "metricsPromExporterPort": "use --metrics-port",
 }
 """Settings that `rocketlake up` decides itself, and the option to use instead."""
 
@@ -84,6 +86,29 @@ def settings_of(texts: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--set {name} cannot be given: `rocketlake up` decides it", hint=_FIXED[name])
         settings[name] = value
     return settings
+
+
+def metrics_ports(given: int | None, broker_port: int, brokers: int) -> list[int]:
+    """Where the name server and then each broker of `rocketlake up` serves its metrics; none: nowhere.
+
+    `given` is the port of the first broker, -1 stands for nowhere. Without it a port that is taken costs nothing but
+    itself: any free one is used instead, and so they all are where the brokers take free ports, too.
+    """
+    from rocketlake.net.http.settings import METRICS_PORT
+
+    if given is not None:
+        return [] if given < 0 else [given and given + number for number in range(-1, brokers)]
+    return [port if broker_port and _is_free(port) else 0 for port in range(METRICS_PORT - 1, METRICS_PORT + brokers)]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def check_ports(namesrv_port: int, brokers: Iterable[tuple[str, int]], settings: Mapping[str, str]) -> None:

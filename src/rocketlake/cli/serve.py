@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, Severity
 from rocketlake.cli.output import run
+
+if TYPE_CHECKING:
+    from rocketlake.net.http.settings import MetricsChoice
 
 __all__ = ["broker", "namesrv", "serve_until_told", "up"]
 
@@ -45,6 +48,17 @@ AtEof = Annotated[
     ),
 ]
 
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=-1,
+        max=65535,
+        help="Port of the first broker's metrics, the others follow, the name server's lies before it; 0: any free"
+        " ones, -1: no metrics. Default 5557, or any free one if that is taken.",
+        show_default=False,
+    ),
+]
+
 
 class _Server(Protocol):
     async def start(self) -> None: ...
@@ -64,6 +78,7 @@ def up(
         int,
         typer.Option(min=1, max=9, help="Brokers of the group, each a process; more than 1: with a controller."),
     ] = 1,
+    metrics_port: MetricsPort = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of broker.conf, NAME=VALUE; may be repeated.", show_default=False),
@@ -74,18 +89,24 @@ def up(
 ) -> None:
     """Start a name server and a broker in one process, on this machine only; or a group of brokers (--replicas)."""
     if replicas > 1:
-        _up_with_replicas(
-            folder, replicas, namesrv_port, broker_port, settings or (), Logs(log_level, log_format, log_file)
-        )
+        ports = (namesrv_port, broker_port, metrics_port)
+        _up_with_replicas(folder, replicas, ports, settings or (), Logs(log_level, log_format, log_file))
         return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
-    from rocketlake.cli.given import check_ports, make_folder, settings_of
+    from rocketlake.cli.given import check_ports, make_folder, metrics_ports, settings_of
     from rocketlake.standalone import Standalone
 
     with Logs(log_level, log_format, log_file) as logs:
         given = settings_of(settings or ())
-        standalone = Standalone(folder, namesrv_port=namesrv_port, broker_port=broker_port, settings=given)
+        metrics = metrics_ports(metrics_port, broker_port, 1)
+        standalone = Standalone(
+            folder,
+            namesrv_port=namesrv_port,
+            broker_port=broker_port,
+            metrics_ports=(metrics[1], metrics[0]) if metrics else None,
+            settings=given,
+        )
         check_ports(namesrv_port, [("--broker-port", broker_port)], standalone.settings)
         make_folder(folder, "--dir")
 
@@ -95,6 +116,9 @@ def up(
             typer.echo(f"  build         {build_line()}")
             typer.echo(f"  name server   {standalone.namesrv_address}")
             typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
+            if address := standalone.broker.monitor.address:
+                typer.echo(f"  metrics       http://{address}/metrics  (health: /health)")
+                typer.echo(f"                http://{standalone.name_server.monitor.address}/metrics  (name server)")
             typer.echo(f"  files         {folder.resolve()}")
             typer.echo("\nTry, in another terminal:")
             typer.echo(f"  rocketlake{tls} tail orders{at}")
@@ -102,16 +126,17 @@ def up(
             typer.echo(f"  rocketlake{tls} topic list{at}")
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
-        ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
-        run(serve_until_told(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
+        options = dict.fromkeys(metrics, "--metrics-port") | {namesrv_port: "--namesrv-port"}
+        run(serve_until_told(standalone, ready, logs, lambda port: options.get(port, "--broker-port"), "host"))
 
 
 def _up_with_replicas(
-    folder: Path, replicas: int, namesrv_port: int, broker_port: int, settings: Sequence[str], logs: Logs
+    folder: Path, replicas: int, ports: tuple[int, int, int | None], settings: Sequence[str], logs: Logs
 ) -> None:
     began = time.perf_counter()
+    namesrv_port, broker_port, metrics_port = ports
     from rocketlake.cli.build import build_line
-    from rocketlake.cli.given import check_ports, make_folder, settings_of
+    from rocketlake.cli.given import check_ports, make_folder, metrics_ports, settings_of
     from rocketlake.cli.supervisor import Supervisor, ports_of_brokers
 
     with logs:
@@ -120,7 +145,13 @@ def _up_with_replicas(
         check_ports(namesrv_port, [("--broker-port", broker_port), *brokers[1:]], given)
         make_folder(folder, "--dir")
         supervisor = Supervisor(
-            folder, replicas, namesrv_port=namesrv_port, broker_port=broker_port, settings=given, say=_say
+            folder,
+            replicas,
+            namesrv_port=namesrv_port,
+            broker_port=broker_port,
+            metrics_ports=metrics_ports(metrics_port, broker_port, replicas),
+            settings=given,
+            say=_say,
         )
 
         def ready() -> None:
@@ -131,6 +162,9 @@ def _up_with_replicas(
             typer.echo(f"  name server   {namesrv.address}  (with the controller; process {namesrv.pid})")
             for broker in supervisor.brokers:
                 typer.echo(f"  {broker.name}      {broker.address}  (group {supervisor.group}; process {broker.pid})")
+            for server in (namesrv, *supervisor.brokers):
+                if server.metrics:
+                    typer.echo(f"  metrics       http://{server.metrics}/metrics  ({server.name})")
             typer.echo(f"  files, logs   {folder.resolve()}")
             typer.echo("\nTry, in another terminal:")
             typer.echo(f"  rocketlake{tls} tail orders{at}")
@@ -187,9 +221,14 @@ def namesrv(
         def ready() -> None:
             if is_open:
                 typer.echo(is_open)
+            _say_metrics(server.monitor.address)
             typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
 
-        run(serve_until_told(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
+        run(
+            serve_until_told(
+                server, ready, logs, _port_option(settings.metrics, "--port"), "--host", at_eof=stop_at_eof
+            )
+        )
 
 
 def broker(
@@ -227,10 +266,21 @@ def broker(
             named = f"broker {loaded.broker.broker_name} of {loaded.broker.cluster_name}"
             for line in filter(None, (loaded.registers_at, is_open)):
                 typer.echo(line)
+            _say_metrics(server.monitor.address)
             typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
 
-        ports = "listenPort or fastListenPort in broker.conf"
-        run(serve_until_told(server, ready, logs, lambda _: ports, "bindAddress", at_eof=stop_at_eof))
+        ports = _port_option(loaded.broker.metrics, "listenPort or fastListenPort in broker.conf")
+        run(serve_until_told(server, ready, logs, ports, "bindAddress", at_eof=stop_at_eof))
+
+
+def _say_metrics(address: str) -> None:
+    if address:
+        typer.echo(f"metrics are at http://{address}/metrics")
+
+
+def _port_option(metrics: MetricsChoice, others: str) -> Callable[[int], str]:
+    """Which setting gives a port that is taken."""
+    return lambda port: "metricsPromExporterPort" if port == metrics.port else others
 
 
 class _Wish:

@@ -25,6 +25,7 @@ from pathlib import Path
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.service import Service, stop_each
+from rocketlake.net.http.settings import METRICS_SETTINGS
 from rocketlake.net.tls.settings import TLS_SETTINGS
 from rocketlake.standalone import SETTINGS
 
@@ -34,6 +35,7 @@ _AGAIN_SECONDS = 5.0
 _SAY_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _PORTS_APART = 10
+_METRICS = re.compile(r"^metrics are at http://(\S+?)/")
 _UP = re.compile(r" is up at (\S+?);")
 
 
@@ -43,13 +45,14 @@ def ports_of_brokers(first: int, count: int) -> list[int]:
 
 
 class _Server:
-    """One process: `words` start it. `address`: where it serves, once it has said so."""
+    """One process: `words` start it. `address`, `metrics`: where it serves, once it has said so."""
 
     def __init__(self, name: str, words: Sequence[str], log_file: Path, say: Callable[[str], None]) -> None:
         self.name = name
         self.words = tuple(words)
         self.log_file = log_file
         self.address = ""
+        self.metrics = ""
         self.process: asyncio.subprocess.Process | None = None
         self._say = say
 
@@ -70,6 +73,8 @@ class _Server:
         said: list[str] = []
         while line := await self._next_line():
             said.append(line)
+            if found := _METRICS.search(line):
+                self.metrics = found.group(1)
             if found := _UP.search(line):
                 self.address = found.group(1)
                 return
@@ -124,15 +129,20 @@ class Supervisor(Service):
         *,
         namesrv_port: int,
         broker_port: int,
+        metrics_ports: Sequence[int] = (),
         settings: Mapping[str, str],
         say: Callable[[str], None],
     ) -> None:
-        """Port 0 takes any free one; else brokers take every tenth from `broker_port` on. `say`: tell the user."""
+        """Port 0 takes any free one; else brokers take every tenth from `broker_port` on. `say`: tell the user.
+
+        `metrics_ports`: of the name server and then of each broker; none: there are no metrics.
+        """
         super().__init__("supervisor", SystemClock())
         self._folder = folder.absolute()
         self._replicas = replicas
         self._namesrv_port = namesrv_port
         self._broker_port = broker_port
+        self._metrics_ports = metrics_ports
         self._settings = dict(settings)
         self._say = say
         self._is_stopping = False
@@ -195,11 +205,19 @@ class Supervisor(Service):
             {
                 "enableControllerInNamesrv": "true",
                 "kvConfigPath": str(folder / "kvConfig.json"),
+                **self._metrics(0),
                 **{key: self._settings[key] for key in TLS_SETTINGS if key in self._settings},
             },
         )
         words = ("namesrv", "-c", str(conf), "--host", "127.0.0.1", "--port", str(self._namesrv_port))
         return _Server("name server", words, self._folder / "namesrv.log", self._say)
+
+    def _metrics(self, number: int) -> dict[str, str]:
+        """The settings of the metrics of one server; 0: the name server."""
+        if not self._metrics_ports:
+            return {}
+        given = {key: self._settings[key] for key in METRICS_SETTINGS if key in self._settings}
+        return {"metricsExporterType": "PROM", **given, "metricsPromExporterPort": str(self._metrics_ports[number])}
 
     def _make_broker(self, number: int) -> _Server:
         folder = self._folder / f"broker-{number}"
@@ -209,6 +227,7 @@ class Supervisor(Service):
             {
                 **SETTINGS,
                 **self._settings,
+                **self._metrics(number),
                 "storePathRootDir": str(folder / "store"),
                 "namesrvAddr": self.name_server.address,
                 "enableControllerMode": "true",

@@ -16,6 +16,7 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.controller.watch.timing import Profile
+from rocketlake.net.http.settings import LOOPBACK, METRICS_PORT, SAMPLES_MAX, MetricsChoice, MetricsExporter
 from rocketlake.net.tls.settings import TlsChoice, TlsMode
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
@@ -90,6 +91,26 @@ class NameServerConfig:
         " there",
     )
 
+    # Behaviour: metrics
+    metrics_exporter: MetricsExporter = setting(
+        MetricsExporter.DISABLE,
+        java="metricsExporterType",
+        why="PROM: serve /metrics, /health and /ready by HTTP (docs/how-to/metrics.md); DISABLE: do not",
+    )
+    metrics_host: str = setting(
+        LOOPBACK, java="metricsPromExporterHost", why="address of these pages, which everybody may read who reaches it"
+    )
+    metrics_port: int = setting(
+        METRICS_PORT, java="metricsPromExporterPort", low=0, high=65535, why="their port; 0 takes any free one"
+    )
+    metrics_labels: str = setting("", java="metricsLabel", why="name:value,name:value, added to every sample")
+    metrics_samples_max: int = setting(
+        SAMPLES_MAX,
+        java="metricsOtelCardinalityLimit",
+        low=1,
+        why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
+    )
+
     # Controller
     enable_controller: bool = setting(
         False, java="enableControllerInNamesrv", why="choose the masters of groups of brokers (docs/decisions/0024)"
@@ -128,6 +149,13 @@ class NameServerConfig:
     def tls(self) -> TlsChoice:
         """What the settings say of encrypted connections."""
         return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
+
+    @property
+    def metrics(self) -> MetricsChoice:
+        """What the settings say of metrics."""
+        return MetricsChoice(
+            self.metrics_exporter, self.metrics_host, self.metrics_port, self.metrics_labels, self.metrics_samples_max
+        )
 
 
 UPDATABLE = frozenset(
@@ -235,13 +263,9 @@ WITHOUT_EFFECT = frozenset(
         "metricGrpcExporterIntervalInMills",
         "metricGrpcExporterTimeOutInMills",
         "metricLoggingExporterIntervalInMills",
-        "metricsExporterType",
         "metricsGrpcExporterHeader",
         "metricsGrpcExporterTarget",
         "metricsInDelta",
-        "metricsLabel",
-        "metricsPromExporterHost",
-        "metricsPromExporterPort",
     ]
 )
 """Keys of Apache's name server and controller that are accepted and change nothing here."""

@@ -6,16 +6,20 @@ Must not know   the meaning of requests.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 from rocketlake.auth.server_accounts import ServerAccounts
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.health import Health
 from rocketlake.base.service import Service, stop_each
+from rocketlake.controller.families import ControllerFamilies
 from rocketlake.namesrv.change_line import ChangeLine
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig
 from rocketlake.namesrv.controlling import Controlling
 from rocketlake.namesrv.dispatch_table import controller_settings, rows
+from rocketlake.namesrv.families import route_families
 from rocketlake.namesrv.kv_config import KVConfig
 from rocketlake.namesrv.liveness import Liveness
 from rocketlake.namesrv.processors.broker import Brokers
@@ -30,6 +34,8 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.gate.audit import Audit
 from rocketlake.net.gate.signing import Sign, signing
+from rocketlake.net.http.exposition import Family, Pace
+from rocketlake.net.http.monitor import Monitor
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.reply_steps import in_steps
@@ -111,6 +117,8 @@ class NameServer(Service):
         if self._controlling is not None:
             self._server.on_link_lost.append(self._controlling.controller.link_lost)
             self.adopt(self._controlling)
+        self.monitor = self._make_monitor(config, secure)
+        self.adopt(self.monitor)
         self._apply(config)
 
     def _make_controlling(
@@ -128,6 +136,25 @@ class NameServer(Service):
             network=network,
             etcd_network=etcd_network,
         )
+
+    def _make_monitor(self, config: NameServerConfig, network: Network) -> Monitor:
+        controlling = self._controlling
+        groups = None if controlling is None else ControllerFamilies(controlling.controller)
+
+        async def collect(_pace: Pace) -> AsyncGenerator[Family, None]:
+            for family in route_families(self.routes):
+                yield family
+            for family in () if groups is None else groups.collect():
+                yield family
+
+        def not_ready() -> list[str]:
+            if not self._server.is_running or self._server.draining:
+                return ["the name server starts or stops"]
+            trouble = "" if controlling is None else controlling.controller.decider.trouble
+            return [trouble] if trouble else []
+
+        node = {"node_type": "nameserver", "node_id": f"{config.listen_host}:{config.listen_port}"}
+        return Monitor(config.metrics, node, collect, not_ready, clock=self._clock, network=network)
 
     @property
     def _of_group(self) -> list[Service]:
@@ -147,6 +174,7 @@ class NameServer(Service):
         await self._certificates.start()
         await self._liveness.start()
         try:
+            await self.monitor.start()
             for part in self._of_group:
                 await part.start()
             await self._server.start()
@@ -160,7 +188,12 @@ class NameServer(Service):
         await super().stop()
 
     async def _stop_parts(self) -> None:
-        await stop_each(*[part.stop for part in self._of_group], self._liveness.stop, self._certificates.stop)
+        await stop_each(
+            *[part.stop for part in self._of_group],
+            self._liveness.stop,
+            self.monitor.stop,
+            self._certificates.stop,
+        )
 
     def _apply(self, config: NameServerConfig) -> None:
         self.routes.support_acting_master = config.support_acting_master

@@ -9,6 +9,7 @@ answered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -24,6 +25,11 @@ from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
 
 log: Final = get_logger(__name__)
+
+
+_REFUSALS: Final = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
+_REASON: Final = re.compile(r"\[?([A-Z][A-Z_]+)(?:\]|:|$)")
+"""How the remark of a refusal starts: "[OVERLOAD]system busy", "DISK_FULL: ..."."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class Dispatcher:
         self._turned_away: dict[int, Handler] = {}
         """The handlers that `turn_away` has replaced."""
         self.lanes: dict[int, str] = {}
+        self.refusals: dict[tuple[str, str], int] = {}
+        """How many requests were answered "busy" or "not now", by lane and reason."""
         self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
         self._run_hooks: list[Hook] = []
@@ -123,6 +131,8 @@ class Dispatcher:
 
     def finish(self, request: Request, reply: Reply) -> None:
         """Notes what the audit wants and runs the after-hooks; a failing one is logged and changes nothing."""
+        if reply.code in _REFUSALS:
+            self.count_refusal(request, reply)
         if self.audit is not None and (needs := self._needs.get(request.command.code)) is not None:
             try:
                 self.audit.note(request, needs, reply)
@@ -133,6 +143,12 @@ class Dispatcher:
                 hook(request, reply)
             except Exception:
                 log.exception("after-hook of %s failed", request_name(request.code))
+
+    def count_refusal(self, request: Request, reply: Reply) -> None:
+        """Count a request that its client may repeat later, or elsewhere."""
+        found = _REASON.match(reply.remark or "")
+        key = self.lanes.get(request.code, "quick"), found[1] if found else ResponseCode(reply.code).name
+        self.refusals[key] = self.refusals.get(key, 0) + 1
 
     def serve_behind(self, hook: Hook, request: Request) -> Reply | Held:
         """Serve a request that this before-hook has held: by the hooks behind it, then by its handler. May raise."""

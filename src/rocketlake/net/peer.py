@@ -149,7 +149,9 @@ class Peer(ABC):
                 self.address,
                 self.held,
             )
-            return Reply(ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
+            refusal = Reply(ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
+            self._dispatcher.count_refusal(request, refusal)
+            return refusal
         return None
 
     def __repr__(self) -> str:

@@ -81,6 +81,7 @@ class MessageStore(StoreReads, Service):
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
         self.checkpoint = parts.checkpoint
+        self.flush_seconds = parts.slow.durations
         self.durability = parts.durability
         self.upkeep = Upkeep(parts)
         self.retention = self.upkeep.retention

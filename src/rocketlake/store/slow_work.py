@@ -7,6 +7,7 @@ Must not know   which bytes are flushed, the work itself.
 from __future__ import annotations
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.figures.histogram import Histogram
 from rocketlake.base.logs import RareWarnings, get_logger
 
 __all__ = ["Progress", "SlowDisk"]
@@ -24,11 +25,14 @@ class SlowDisk:
     def __init__(self, clock: Clock) -> None:
         self.seconds = clock.monotonic
         """The clock to measure with, also on a worker's thread."""
+        self.durations: dict[str, Histogram] = {}
+        """Of flushes and commits since the start, in seconds, by kind."""
         self._warnings = RareWarnings(_log, clock=clock)
         self._rests = RareWarnings(_log, interval_seconds=_REST_SECONDS, clock=clock)
 
     def note(self, kind: str, seconds: float, size: int, end: int) -> None:
         """A `kind` of work on `size` bytes, which leads up to `end` of the log, took so long."""
+        self.durations.setdefault(kind, Histogram()).note(seconds)
         if seconds > _SLOW_SECONDS:
             text = "slow %s: %.0f ms for %d bytes, up to %d of the log"
             self._warnings.warn(kind, text, kind, seconds * 1000, size, end)

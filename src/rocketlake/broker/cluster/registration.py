@@ -120,6 +120,14 @@ class Registration(Service):
                 )
             )
 
+    @property
+    def obstacle(self) -> str:
+        """Why no name server knows this broker; "" if one does, or if none is to know it."""
+        lines = [self._lines.get(address) for address in self._addresses()]
+        if not lines or any(line is not None and not line.is_lost for line in lines):
+            return ""
+        return "no name server has taken a registration"
+
     def when_registered(self, done: Callable[[], None]) -> None:
         """Call `done` when the changes made so far were sent to every name server, or could not be sent.
 

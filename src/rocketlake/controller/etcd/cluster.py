@@ -21,7 +21,6 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.controller.etcd.codes import Next, Refusal, refusal_of
 from rocketlake.controller.etcd.freshness import Freshness
-from rocketlake.controller.etcd.http_link import HttpAnswer, HttpLink
 from rocketlake.controller.etcd.member import Member
 from rocketlake.controller.etcd.settings import EtcdSettings, read_addresses, tls_context
 from rocketlake.controller.etcd.wire import (
@@ -32,6 +31,7 @@ from rocketlake.controller.etcd.wire import (
     read_answer,
     read_failure,
 )
+from rocketlake.net.http.link import HttpAnswer, HttpLink
 from rocketlake.net.network import Network
 
 __all__ = ["Answered", "EtcdCluster", "EtcdError"]

@@ -10,9 +10,9 @@ import asyncio
 import ssl
 
 from rocketlake.base.errors import LinkError
-from rocketlake.controller.etcd.http_link import HttpLink
 from rocketlake.controller.etcd.versions import refused_version
 from rocketlake.controller.etcd.wire import Version, read_answer
+from rocketlake.net.http.link import HttpLink
 from rocketlake.net.network import Network
 from rocketlake.net.tls.network import connect_encrypted
 

@@ -17,11 +17,11 @@ from rocketlake.base.errors import LinkError, ProtocolError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.controller.etcd.cluster import EtcdCluster
-from rocketlake.controller.etcd.http_link import HttpLink
 from rocketlake.controller.etcd.member import Member
 from rocketlake.controller.etcd.wire import RangeAnswer, WatchLine, changes_body, read_answer, watch_body
 from rocketlake.controller.registers.register import Changed
 from rocketlake.controller.registers.watches import Watches
+from rocketlake.net.http.link import HttpLink
 
 __all__ = ["EtcdWatch"]
 

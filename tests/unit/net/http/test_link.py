@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rocketlake.base.errors import LinkError, ProtocolError
-from rocketlake.controller.etcd.http_link import HttpAnswer, HttpLink
+from rocketlake.net.http.link import HttpAnswer, HttpLink
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

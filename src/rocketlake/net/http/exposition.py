@@ -1,0 +1,144 @@
+"""Metrics as Prometheus reads them: families of samples, and their text.
+
+Owns        the text format 0.0.4, units in names, how labels are written, the limit on the samples of a family.
+Must not know   what is measured, HTTP.
+
+A family is given by its bare name and its unit. On the endpoint the unit is part of the name, as OpenTelemetry's
+exporter in Apache's broker writes it: `rocketmq_consumer_lag_latency` in milliseconds is
+`rocketmq_consumer_lag_latency_milliseconds`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.figures.histogram import Histogram
+
+__all__ = ["CONTENT_TYPE", "Exposition", "Family", "Pace", "Sample", "label_text", "labels_text", "number"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_LINES_AT_ONCE: Final = 100
+_WORK_SECONDS: Final = 0.001
+_REST_SECONDS: Final = 0.002
+
+Sample: TypeAlias = tuple[str, float | Histogram]
+"""The labels of its own, made by `labels_text`, and the value."""
+
+
+class Family(NamedTuple):
+    """All samples of one name."""
+
+    name: str
+    kind: str
+    """counter, gauge or histogram."""
+    help: str
+    samples: Iterable[Sample]
+    unit: str = ""
+    """milliseconds, bytes, seconds; "" for counts."""
+
+    @property
+    def wire_name(self) -> str:
+        """The name on the endpoint: with its unit, once."""
+        return self.name if not self.unit or self.name.endswith(f"_{self.unit}") else f"{self.name}_{self.unit}"
+
+
+def number(name: str, text: str, value: float, unit: str = "", kind: str = "gauge") -> Family:
+    """A family of one sample without labels of its own."""
+    return Family(name, kind, text, [("", value)], unit)
+
+
+def labels_text(labels: Mapping[str, object]) -> str:
+    """The labels of a sample as text."""
+    return ",".join(f'{name}="{label_text(str(value))}"' for name, value in labels.items())
+
+
+def label_text(value: str) -> str:
+    """The value of a label, escaped."""
+    if "\\" in value or '"' in value or "\n" in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return value
+
+
+class Pace:
+    """Gives the loop away while much is written: a millisecond of work, two of rest."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._worked = 0.0
+
+    @property
+    def worked(self) -> float:
+        """Seconds of work so far."""
+        return self._worked + self._clock.monotonic() - self._began
+
+    async def rest(self) -> None:
+        """Called between small pieces of work; returns at once while the millisecond lasts."""
+        now = self._clock.monotonic()
+        if now - self._began >= _WORK_SECONDS:
+            self._worked += now - self._began
+            await self._clock.sleep(_REST_SECONDS)
+            self._began = self._clock.monotonic()
+
+
+class Exposition:
+    """The text of families. `common`: labels of every sample."""
+
+    def __init__(self, common: str, samples_max: int) -> None:
+        """`samples_max`: of one family; those above are left out and counted."""
+        self._common = common
+        self._samples_max = samples_max
+        self.samples = 0
+        self.dropped: dict[str, int] = {}
+        """How many samples were left out, by the name of the family."""
+
+    async def parts(self, families: AsyncIterable[Family], pace: Pace) -> AsyncIterator[bytes]:
+        """The text, some lines at a time."""
+        lines: list[str] = []
+        async for family in families:
+            lines.append(f"# HELP {family.wire_name} {_help(family.help)}\n# TYPE {family.wire_name} {family.kind}\n")
+            for line in self._lines(family):
+                lines.append(line)
+                if len(lines) >= _LINES_AT_ONCE:
+                    yield "".join(lines).encode()
+                    lines = []
+                    await pace.rest()
+        if lines:
+            yield "".join(lines).encode()
+
+    def _lines(self, family: Family) -> Iterator[str]:
+        name, common = family.wire_name, self._common
+        for count, (own, value) in enumerate(family.samples):
+            if count >= self._samples_max:
+                self.dropped[name] = self.dropped.get(name, 0) + 1
+                continue
+            self.samples += 1
+            labels = f"{common},{own}" if own and common else common or own
+            if isinstance(value, Histogram):
+                yield _histogram_lines(name, labels, value)
+            else:
+                yield f"{name}{{{labels}}} {_value(value)}\n"
+
+
+def _histogram_lines(name: str, labels: str, histogram: Histogram) -> str:
+    comma = "," if labels else ""
+    counts = list(accumulate(histogram.counts))
+    bounds = (*map(_value, histogram.bounds), "+Inf")
+    lines = [
+        f'{name}_bucket{{{labels}{comma}le="{bound}"}} {count}\n' for bound, count in zip(bounds, counts, strict=True)
+    ]
+    return "".join([*lines, f"{name}_count{{{labels}}} {counts[-1]}\n", f"{name}_sum{{{labels}}} {histogram.sum!r}\n"])
+
+
+def _value(value: float) -> str:
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "NaN" if math.isnan(value) else f"{value:+f}".capitalize()
+    return str(int(value))
+
+
+def _help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
