@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from build_ext import COMPILED, KERNELS, SHARED
-from tests.parity.conftest import built_file
+from tests.parity.forms import built_file
 
 ROOT = Path(__file__).parents[2]
 

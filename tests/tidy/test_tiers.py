@@ -9,7 +9,7 @@ import pytest
 from tests.rooms import ROOMS, paths
 from tests.tidy.tree import PACKAGE, TESTS
 
-OF_ALL_ROOMS = ("crash", "interop", "spark", "tidy")
+OF_ALL_ROOMS = ("crash", "fuzz", "interop", "spark", "tidy")
 
 
 def test_each_package_is_a_room() -> None:
