@@ -17,7 +17,8 @@ ROOMS = {
     "auth": "unit/auth integration/test_access_control*.py integration/test_how_to_access_control.py"
     " integration/test_certificate_users.py"
     " parity/test_signed_frames.py interop/test_access_control.py"
-    " integration/test_gate.py integration/test_strangers.py integration/test_local_asker.py",
+    " integration/test_gate.py integration/test_strangers.py integration/test_local_asker.py"
+    " integration/test_slaves_prove_themselves.py",
     "base": "unit/base parity/test_java_compat.py parity/test_checksum.py parity/test_every_twin.py"
     " integration/test_faults_in_duties.py integration/test_loop_disk.py integration/test_stalled_disk.py",
     "broker": "unit/broker scenarios property/test_producer_sequences.py property/test_table_copies.py"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketlake.auth.credentials import Credentials
+from rocketlake.auth.proof import MARK
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
@@ -14,6 +15,7 @@ from rocketlake.net.gate.signing import signing
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.replication.auto_switch.layout import HANDSHAKE, REPORT
 from tests.replica_group import NAMESRV, ReplicaGroup
 
 OK = ResponseCode.SUCCESS
@@ -51,6 +53,28 @@ async def test_replicas_copy_and_a_controller_replaces_their_master() -> None:
     await group.start()
     try:
         await group.lose_the_master()
+    finally:
+        await group.stop()
+
+
+async def test_a_stranger_that_greets_as_a_replica_gets_no_epoch_and_no_byte_of_the_log() -> None:
+    group = GuardedGroup()
+    await group.start()
+    try:
+        assert await group.send(b"secret body") == OK
+        said: list[bytes] = []
+
+        class Stranger(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                transport.write(HANDSHAKE.pack(1, 0, 0, 3) + REPORT.pack(2, 0))  # type: ignore[attr-defined]
+
+            def data_received(self, data: bytes) -> None:
+                said.append(data)
+
+        await group.net.host("10.0.0.66").connect(Stranger, group.master, 10912)
+        await group.clock.run_for(1000)
+        assert (b"".join(said)[: len(MARK)], len(b"".join(said))) == (MARK, 48)
+        assert await group.send(b"next") == OK
     finally:
         await group.stop()
 

@@ -182,6 +182,10 @@ class BrokerConfig:
         why="a replica in step that holds up acks for longer leaves the set, with a controller",
     )
     ha_connections_max: int = setting(64, low=1, why="most connections of slaves")
+    ha_allow_unauthenticated: bool = setting(
+        False,
+        why="with users: slaves that cannot say who they are, as Apache's, get the log, and so does any stranger",
+    )
     ha_reports_flushed: bool = setting(
         False, why="this slave tells its master what is on its disk; false: what it has, as in RocketMQ"
     )

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rocketlake.auth.credentials import Credentials
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -63,10 +64,11 @@ class Follower(Service):
         master: Callable[[], str],
         dialect: Callable[[], FollowerDialect],
         waits_for: Callable[[], str] = lambda: "",
+        credentials: Callable[[], Credentials | None] = lambda: None,
     ) -> None:
         """`master`: the `host:port` to follow now, "" while none is known. `dialect` makes that of a connection.
 
-        `waits_for`: why it may not follow yet, "" if it may.
+        `waits_for`: why it may not follow yet, "" if it may. `credentials`: what it proves itself with.
         """
         super().__init__("follower", clock)
         self._store = store
@@ -75,6 +77,7 @@ class Follower(Service):
         self._master = master
         self._make_dialect = dialect
         self._waits_for = waits_for
+        self._credentials = credentials
         self._link: MasterLink | None = None
         self._address = ""
         self._good_at = 0.0
@@ -139,7 +142,14 @@ class Follower(Service):
         host, _, port = master.rpartition(":")
         if not host or not port.isdigit():
             raise LinkError(f"{master!r} is no address", hint="write haMasterAddress as host:port")
-        link = MasterLink(self._store, self._settings, self._make_dialect(), self._clock, self.spawn)
+        link = MasterLink(
+            self._store,
+            self._settings,
+            self._make_dialect(),
+            self._clock,
+            self.spawn,
+            credentials=self._credentials,
+        )
         # From here on `stop` finds it: a master may answer before the task of the connection goes on.
         self._link, self._address = link, master
         connecting = self.spawn("connect", self._connect(link, host, int(port)))

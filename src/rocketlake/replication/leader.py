@@ -22,7 +22,7 @@ from rocketlake.net.network import CannotListen, Listener, Network
 from rocketlake.replication.ack_set import AckRule
 from rocketlake.replication.dialect import LeaderDialect
 from rocketlake.replication.settings import StreamSettings
-from rocketlake.replication.slave_link import LinkParts, SlaveLink
+from rocketlake.replication.slave_link import CheckProof, LinkParts, SlaveLink
 from rocketlake.store.message_store import MessageStore
 
 __all__ = ["Leader", "SlaveStatus"]
@@ -60,8 +60,12 @@ class Leader(Service):
         port: int | None,
         dialect: Callable[[str], LeaderDialect],
         rule: AckRule,
+        check: CheckProof | None = None,
     ) -> None:
-        """`dialect` makes that of a connection from a host; `port` 0: any free one, None: none."""
+        """`dialect` makes that of a connection from a host; `port` 0: any free one, None: none.
+
+        `check`: who may have the log; None: everybody who reaches the port.
+        """
         super().__init__("leader", clock)
         self.rule = rule
         """Who counts the acks; may be replaced while no slave is connected."""
@@ -78,7 +82,7 @@ class Leader(Service):
         """Somebody is to be looked after: a slave has come, or acks wait for one."""
         self._is_planned = False
         self._warnings = RareWarnings(_log, clock=clock)
-        self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings)
+        self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings, check)
 
     @property
     def port(self) -> int:
@@ -143,15 +147,18 @@ class Leader(Service):
     def _expendable(self, host: str) -> SlaveLink | None:
         """Who goes for a newcomer from `host`: of the host with the most, one that has said nothing if there is one.
 
-        So no host that opens many connections takes the place of a replica on another one.
+        Those of whom it is not known who they are go first. So no host that opens many connections takes the place of
+        a replica on another one.
         """
         crowd = Counter(link.host for link in self._links)
         candidates = (
             link
             for link in self._links
-            if crowd[link.host] > crowd[host] + 1 or (link.ack < 0 and crowd[link.host] >= crowd[host])
+            if crowd[link.host] > crowd[host] + 1
+            or (link.ack < 0 and crowd[link.host] >= crowd[host])
+            or not link.is_proven
         )
-        return max(candidates, key=lambda link: (crowd[link.host], link.ack < 0), default=None)
+        return max(candidates, key=lambda link: (not link.is_proven, crowd[link.host], link.ack < 0), default=None)
 
     def reported(self, link: SlaveLink) -> None:
         """See SlaveOwner."""

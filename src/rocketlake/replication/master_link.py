@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
+from rocketlake.auth.credentials import Credentials
+from rocketlake.auth.proof import answer, question_in
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError, StoreError
 from rocketlake.model.positions import PhysicalOffset
@@ -32,9 +34,19 @@ class MasterLink(asyncio.Protocol):
     """One connection."""
 
     def __init__(
-        self, store: MessageStore, settings: StreamSettings, dialect: FollowerDialect, clock: Clock, spawn: Spawn
+        self,
+        store: MessageStore,
+        settings: StreamSettings,
+        dialect: FollowerDialect,
+        clock: Clock,
+        spawn: Spawn,
+        *,
+        credentials: Callable[[], Credentials | None],
     ) -> None:
-        """`spawn` runs what must wait, named, and ends it with the follower."""
+        """`spawn` runs what must wait, named, and ends it with the follower.
+
+        `credentials`: what this slave proves itself with to a master that asks.
+        """
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done when the connection is over, with the reason."""
         self.heard_at = self._wrote_at = self._counted_at = clock.monotonic()
@@ -49,6 +61,9 @@ class MasterLink(asyncio.Protocol):
         self._spawn = spawn
         self._incoming = Incoming(store, settings.record_bytes_max)
         self._transport: asyncio.Transport | None = None
+        self._credentials = credentials
+        self._begin: bytes | None = b""
+        """The first bytes of the master, until they tell whether it asks who this slave is; then None."""
         self._pauses = 0
         """Reasons to read nothing now."""
         self._confirm: PhysicalOffset | None = None
@@ -97,7 +112,27 @@ class MasterLink(asyncio.Protocol):
             return
         self.heard_at, self.has_heard = self._clock.monotonic(), True
         self._counted += len(data)
+        if self._begin is not None:
+            data = self._prove(self._begin + data)
         self._work(iter(self._dialect.feed(data)))
+
+    def _prove(self, data: bytes) -> bytes:
+        """Answer the question of a master that knows users; the bytes behind it. Apache's masters ask nothing."""
+        question = question_in(data)
+        if question == b"":
+            self._begin = data
+            return b""
+        self._begin = None
+        if question is None:
+            return data
+        credentials = self._credentials()
+        if credentials is None:
+            self.end(
+                "the master gives its log to users only: set innerClientAuthenticationCredentials as the master has it"
+            )
+            return b""
+        self._write(answer(question, credentials))
+        return data[len(question) :]
 
     def connection_lost(self, error: Exception | None) -> None:
         """The master or the line is gone."""

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from rocketlake.auth.action import AccessRefused
+from rocketlake.auth.proof import ANSWER_BYTES_MAX, Proof, new_question, read_answer
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import ProtocolError, StoreError
 from rocketlake.base.logs import RareWarnings
@@ -25,13 +27,22 @@ from rocketlake.replication.settings import StreamSettings
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 
-__all__ = ["LinkParts", "SlaveLink", "SlaveOwner"]
+__all__ = ["CheckProof", "LinkParts", "SlaveLink", "SlaveOwner"]
 
 _HIGH_BYTES = 1024 * 1024
 _TURN_BYTES = 1024 * 1024
 """So much is sent before other work gets its turn."""
 _WRITE_BYTES = 256 * 1024
 _NOWHERE = PhysicalOffset(-1)
+_UNPROVEN_BYTES_MAX = 256 + ANSWER_BYTES_MAX
+"""Of a handshake, some reports and the answer to the question who it is."""
+_UNPROVEN = (
+    "it does not say who it is, as Apache's slaves do not; a slave of ours needs innerClientAuthenticationCredentials,"
+    " Apache's needs haAllowUnauthenticated=true here"
+)
+
+CheckProof = Callable[[str, bytes, Proof], None]
+"""(host, question, answer): return, or raise AccessRefused."""
 
 
 class SlaveOwner(Protocol):
@@ -61,6 +72,8 @@ class LinkParts:
     dialect: Callable[[str], LeaderDialect]
     """Makes the dialect for a connection from this host."""
     warnings: RareWarnings
+    check: CheckProof | None
+    """Who may have the log; None: everybody who asks."""
 
 
 class SlaveLink(asyncio.Protocol):
@@ -76,6 +89,8 @@ class SlaveLink(asyncio.Protocol):
         """Up to here it was sent."""
         self.is_replaced = False
         """True: a newer connection of the same replica has reported, and its acks count in place of this one's."""
+        self.is_proven = parts.check is None
+        """True when it is known who the slave is, or nobody asks. Until then nothing that it says is looked at."""
         self.bytes_per_second = 0
         """Of the log, in the second before the last."""
         self.dialect: LeaderDialect
@@ -85,6 +100,9 @@ class SlaveLink(asyncio.Protocol):
         self._clock = parts.clock
         self._make_dialect = parts.dialect
         self._warnings = parts.warnings
+        self._check = parts.check
+        self._question = b""
+        self._unproven = b""
         self._outgoing = Outgoing(parts.store, parts.settings.batch_bytes)
         self._allowance = Allowance(parts.settings.bytes_per_second)
         self._transport: asyncio.Transport | None = None
@@ -123,8 +141,12 @@ class SlaveLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Reports."""
-        self._heard_at = now = self._clock.monotonic()
+        now = self._clock.monotonic()
         try:
+            if not self.is_proven:  # not heard of before: who only talks is silent after a while
+                data = self._prove(data)
+            else:
+                self._heard_at = now
             for event in self.dialect.feed(data):
                 if self._transport is None or self._transport.is_closing():
                     return
@@ -134,7 +156,29 @@ class SlaveLink(asyncio.Protocol):
                     self._take(event.end)
         except ProtocolError as error:
             self.drop("report", str(error))
+        except AccessRefused as error:
+            self.drop("refused", str(error))
         self._asked_at = now if self.sent > self.ack else None
+
+    def _prove(self, data: bytes) -> bytes:
+        """What may be looked at of all that came: nothing until the slave has shown who it is.
+
+        It is asked behind its first bytes: they tell whether it encrypts. Raises AccessRefused, ProtocolError.
+        """
+        self._unproven += data
+        if not self._question:
+            self._question = new_question()
+            self._write([self._question])
+        found = read_answer(self._unproven)
+        if found is None:
+            if len(self._unproven) > _UNPROVEN_BYTES_MAX:
+                raise AccessRefused(_UNPROVEN)
+            return b""
+        before, proof, behind = found
+        assert self._check is not None
+        self._check(self.host, self._question, proof)
+        self.is_proven, self._unproven = True, b""
+        return before + behind
 
     def pause_writing(self) -> None:
         """The slave is behind by what the transport keeps."""
@@ -147,6 +191,8 @@ class SlaveLink(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """It is over."""
+        if self._question and not self.is_proven:
+            self._warnings.warn(f"{self.host} refused", "slave %s gets nothing: %s", self.address, _UNPROVEN)
         self._transport = None
         self._owner.lost(self)
 

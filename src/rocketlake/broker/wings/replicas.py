@@ -22,6 +22,7 @@ from rocketlake.replication.dialect import FollowerDialect, LeaderDialect
 from rocketlake.replication.follower import Follower
 from rocketlake.replication.leader import Leader
 from rocketlake.replication.settings import StreamSettings
+from rocketlake.replication.slave_link import CheckProof
 from rocketlake.store.durability import Demands, Stage
 
 __all__ = ["GroupStream", "Replicas"]
@@ -88,6 +89,7 @@ class Replicas(Wing):
             port=config.ha_port,
             dialect=self._leader_dialect,
             rule=self.acks if group is None else group.rule,
+            check=_check(ground),
         )
         self.follower = Follower(
             store,
@@ -97,6 +99,7 @@ class Replicas(Wing):
             master=lambda: config.ha_master_address or master.ha_address,
             dialect=self._classic_follower if group is None else group.follower,
             waits_for=self._waits_for,
+            credentials=ground.accounts.credentials,
         )
         if config.ha_port is not None:
             ground.role.ha_port = lambda: self.leader.port
@@ -163,6 +166,16 @@ class Replicas(Wing):
     def _master_changed(self) -> None:
         if self.follower.is_running:
             self.follower.master_changed()
+
+
+def _check(ground: Ground) -> CheckProof | None:
+    """Who may have the log of a master: with users, who may speak for a member of the cluster."""
+    if not ground.gate.asks_who:
+        return None
+    if ground.config.now.ha_allow_unauthenticated:
+        _log.warning("who reaches haListenPort gets all messages, unasked (haAllowUnauthenticated=true)")
+        return None
+    return ground.gate.check_replica
 
 
 def stream_settings(config: BrokerConfig, body_bytes_max: int) -> StreamSettings:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from rocketlake.auth.account_file import AccountFile
 from rocketlake.auth.action import AccessRefused, Action, Kind, Need, on_cluster
 from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.auth.proof import Proof, is_proven
 from rocketlake.auth.signature import ACCESS_KEY
 from rocketlake.auth.user import User, new_password
 from rocketlake.net.gate.needs import Needs
@@ -88,14 +89,14 @@ class AccessGate:
                 self.check_host(request.asker.remote[0], request_name(request.code))
         elif (user := request.user) is not None and not user.is_super:
             for need in needs.of(request):
-                self._check(request, user, need)
+                self._check(user, need, request.asker.remote[0], request_name(request.code))
 
     def check_more(self, request: Request, *wanted: Need) -> None:
         """As it turns out, the request needs this, too. Nothing is asked without policies."""
         user = request.user
         if self.authorizes and user is not None and not user.is_super:
             for need in wanted:
-                self._check(request, user, need)
+                self._check(user, need, request.asker.remote[0], request_name(request.code))
 
     def check_admin(self, request: Request, what: str, need: Need | None = None) -> None:
         """As it turns out, the request takes something away. `need`: with policies; None: to change the cluster."""
@@ -112,6 +113,21 @@ class AccessGate:
         """Return if this host is an administrator's. For servers without policies."""
         check_admin_access(self._access(), host, what)
 
+    def check_replica(self, host: str, question: bytes, proof: Proof) -> None:
+        """Return if this user, from this host, may have the whole log, else raise AccessRefused: as a member of the
+        cluster, whose requests are those that `needs.members` marks."""
+        assert self._file is not None
+        if not is_proven(question, proof, self.secret_of(proof.user)):
+            self._file.refresh()
+            if not is_proven(question, proof, self.secret_of(proof.user)):
+                raise AccessRefused(
+                    f"user {proof.user[:128]} is not known, or the proof is not its own",
+                    hint="give master and slaves the same innerClientAuthenticationCredentials",
+                )
+        user = self._file.accounts.users[proof.user]
+        if self.authorizes and not user.is_super:
+            self._check(user, on_cluster(Action.UPDATE), host, "the log of haListenPort")
+
     def _signer(self, file: AccountFile, request: Request) -> User:
         command = request.command
         fields = command.fields or {}
@@ -125,11 +141,10 @@ class AccessGate:
                 raise
         return file.accounts.signer(fields, request.body, version=command.version)
 
-    def _check(self, request: Request, user: User, need: Need) -> None:
+    def _check(self, user: User, need: Need, host: str, what: str) -> None:
         assert self._file is not None
         if need.kind is Kind.CLUSTER and not need.name:
             need = Need(Kind.CLUSTER, self._cluster(), need.actions)
-        host, what = request.asker.remote[0], request_name(request.code)
         if not self._file.accounts.verdict(user, need, host).allowed:
             self._file.refresh()
             self._file.accounts.check(user, need, host, what)
