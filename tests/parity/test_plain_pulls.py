@@ -18,6 +18,7 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.net.limits import NetLimits
+from rocketlake.net.shares import Shares
 from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
 from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.headers.offset import MaxOffsetHeader, UpdateOffsetHeader
@@ -408,7 +409,7 @@ def test_a_pull_that_finds_no_room_to_wait_is_refused_alike() -> None:
         held = b"".join(pull(number, sysFlag=str(PULL_SUSPEND), queueOffset=_END) for number in range(5))
 
         def little_room(world: World) -> None:
-            world.broker.reading.hold._waiting_max = 3
+            world.broker.reading.hold.shares = Shares(3)
 
         fast = await both([little_room, held, arrive])
         assert [answer.code for answer in fast.peer.frames[:2]] == [ResponseCode.SYSTEM_BUSY] * 2

@@ -19,6 +19,8 @@ FILES = sorted((Path(__file__).parent / "membership").glob("*.txt"))
 
 class NamedLink:
     writable = True
+    remote = "10.0.0.1", 5000
+    user = None
 
     def __init__(self, name: str) -> None:
         self.address = name

@@ -87,7 +87,7 @@ class Broker(Service):
             network=secure,
             ha_network=secure if config.ha_use_tls else plain,
             workers=workers,
-            limits=limits or NetLimits(),
+            limits=limits or NetLimits(connections_of_host=config.connections_of_host_max),
         )
         self.ground = ground = Ground(
             config, store_config, self._seams, host=_host(config), port=lambda: self._servers[0].port

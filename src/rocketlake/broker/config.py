@@ -249,6 +249,9 @@ class BrokerConfig:
     queues_max: int = setting(
         1_000_000, low=1, why="most queues of all topics together; a topic that would make more is refused"
     )
+    topic_queues_max: int = setting(
+        65_536, low=1, high=65_536, why="most queues of one topic; one with more is refused"
+    )
     groups_max: int = setting(100_000, low=1, why="most consumer groups; one more is refused")
     cluster_topic: bool = setting(True, java="clusterTopicEnable", why="the topic named as the cluster can be used")
     broker_topic: bool = setting(True, java="brokerTopicEnable", why="the topic named as the broker can be used")
@@ -404,6 +407,18 @@ class BrokerConfig:
     )
     held_pulls_max: int = setting(
         100_000, java="pullThreadPoolQueueCapacity", low=1, why="most pulls that wait at once, of all clients"
+    )
+    held_pulls_of_one_max: int = setting(
+        50_000, low=1, why="most pulls that wait at once, of one user, or of one host on a broker without users"
+    )
+    connections_of_host_max: int = setting(
+        5000, low=1, why="most connections from one host; each port of a broker takes 10000"
+    )
+    memberships_max: int = setting(
+        400_000, low=1, why="most memberships of connected clients in groups; one more is refused"
+    )
+    memberships_of_one_max: int = setting(
+        200_000, low=1, why="the same of one user, or of one host on a broker without users"
     )
     waiting_sends_max: int = setting(
         10_000, java="sendThreadPoolQueueCapacity", low=1, why="most sends that wait for the disk at once"

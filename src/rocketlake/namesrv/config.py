@@ -34,6 +34,9 @@ class NameServerConfig:
     kv_config_path: Path = setting(
         Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="file of the KV settings"
     )
+    connections_of_host_max: int = setting(
+        5000, low=1, why="most connections from one host, of the 10000 that there may be"
+    )
     admin_access: AdminAccess = setting(
         AdminAccess.LOOPBACK, why="hosts that may change routes, topics and settings (docs/decisions/0004)"
     )

@@ -67,7 +67,8 @@ class NameServer(Service):
         self.routes = RouteTable(clock)
         self._live = LiveConfig(config)
         self._kv_config = KVConfig(config.kv_config_path, files)
-        turns = Turns(clock, NetLimits().turn_seconds)
+        limits = NetLimits(connections_of_host=config.connections_of_host_max)
+        turns = Turns(clock, limits.turn_seconds)
         self._accounts = ServerAccounts(config, config.kv_config_path.with_name("accounts.json"), files)
         accounts, sign = self._accounts.file, signing(self._accounts.credentials)
         gate = AccessGate(
@@ -108,6 +109,7 @@ class NameServer(Service):
             Dispatcher(table, gate, audit),
             host=config.listen_host,
             port=config.listen_port,
+            limits=limits,
             clock=clock,
             network=secure,
             turns=turns,

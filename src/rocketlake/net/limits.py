@@ -18,6 +18,8 @@ class NetLimits:
     wire: WireLimits = field(default_factory=WireLimits)
     connections: int = 10_000
     """Open links of a server; the next one is closed at once."""
+    connections_of_host: int = 5000
+    """Open links from one host, so that one alone cannot take all."""
     connect_seconds: float = 3.0
     """How long a client waits for a connection (Java: 3 s)."""
     handshake_seconds: float = 10.0

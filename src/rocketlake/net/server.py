@@ -25,6 +25,7 @@ from rocketlake.net.network import Listener, Network, TcpNetwork
 from rocketlake.net.peer import Peer
 from rocketlake.net.request import Handler, Reply, Request
 from rocketlake.net.server_link import ServerLink, go_away
+from rocketlake.net.shares import Shares
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
 from rocketlake.net.unfinished import UnfinishedBytes
@@ -68,6 +69,7 @@ class Server(Service):
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
         self.adopt(self._sweeper)
+        self._hosts = Shares(self._limits.connections, self._limits.connections_of_host)
         self._last_lost: asyncio.Future[None] | None = None
 
     @property
@@ -132,29 +134,32 @@ class Server(Service):
             raise LinkError(f"{self.address} stops, no more connections are taken", hint="ask another server")
         served = self._endpoint
         link = LocalLink(served, remote, self.expects, self._refuse)
-        if not self.opened(link):
-            raise LinkError(
-                f"{self.address} has {len(self.links)} connections, no more are taken", hint="close some of them"
-            )
+        if refusal := self.opened(link):
+            raise LinkError(f"{self.address}: {refusal}", hint="close some of them")
         link.on_close.append(lambda _: self.lost(link))
         own = Dispatcher(Row(code, handler, ANYBODY) for code, handler in (handlers or {}).items())
         asking = LocalLink(replace(served, dispatcher=own), (self.host, self.port), self.expects)
         link.join(asking)
         return asking
 
-    def opened(self, link: Peer) -> bool:
-        """A connection came (called by the link)."""
-        if len(self.links) >= self._limits.connections:
-            return False
+    def opened(self, link: Peer) -> str:
+        """A connection came (called by the link). Returns why there is no room, "" if there is."""
+        host, hosts = _share(link), self._hosts
+        if not hosts.has_room(host):
+            if hosts.is_full:
+                return f"{hosts.total} connections are open, no more are taken"
+            return f"{hosts.of(host)} connections of {host} are open, no more of it are taken (connectionsOfHostMax)"
+        hosts.take(host)
         self.links[link] = None
         self._sweeper.add(link)
-        return True
+        return ""
 
     def lost(self, link: Peer) -> None:
         """A connection is gone (called by the link)."""
         if link not in self.links:
             return
         del self.links[link]
+        self._hosts.give(_share(link))
         self._sweeper.discard(link)
         if not self.links and self._last_lost is not None and not self._last_lost.done():
             self._last_lost.set_result(None)
@@ -169,3 +174,8 @@ class Server(Service):
 
     def _make_link(self) -> ServerLink:
         return ServerLink(self, self._endpoint, self._unfinished)
+
+
+def _share(link: Peer) -> str:
+    """Parts of this process share with each other, not with the host that they run on."""
+    return "this process" if link.inside else link.remote[0]

@@ -28,8 +28,8 @@ class LinkOwner(Protocol):
 
     draining: bool
 
-    def opened(self, link: Peer) -> bool:
-        """A connection came. False: there is no room, and the link closes itself."""
+    def opened(self, link: Peer) -> str:
+        """A connection came. Returns why there is no room, and the link closes itself; "" if there is."""
 
     def lost(self, link: Peer) -> None:
         """The connection is gone."""
@@ -50,8 +50,8 @@ class ServerLink(Link):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: accepted."""
         super().connection_made(transport)
-        if not self._owner.opened(self):
-            self.abort("full", "too many connections")
+        if refusal := self._owner.opened(self):
+            self.abort("full", refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""

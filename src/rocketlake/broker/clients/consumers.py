@@ -16,7 +16,7 @@ from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.broker.clients.disagreement import Disagreements
-from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Member
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Member, Memberships
 from rocketlake.model.subscription import Subscription
 from rocketlake.net.request import Asker
 
@@ -68,8 +68,9 @@ class ConsumerGroup:
 class ConsumerTable:
     """Connected consumers of all groups."""
 
-    def __init__(self, notice: ChangeNotice, clock: Clock) -> None:
+    def __init__(self, notice: ChangeNotice, clock: Clock, places: Memberships | None = None) -> None:
         self._notice = notice
+        self._places = places or Memberships()
         self._clock = clock
         self._disagreements = Disagreements(clock)
         self._groups: dict[str, ConsumerGroup] = {}
@@ -91,17 +92,19 @@ class ConsumerTable:
     ) -> bool:
         """Note a heartbeat; True (and the members are told) if the group changed.
 
-        `subscriptions=None`: a short heartbeat, which only says that the client is alive.
+        `subscriptions=None`: a short heartbeat, which only says that the client is alive. Raises UsageError: there is
+        no place for one more member.
         """
         entry = self._groups.get(group)
+        known = None if entry is None else entry.members.get(asker)
+        owner = self._places.take(asker) if known is None else known.owner
         if entry is None:
             entry = self._groups[group] = ConsumerGroup(group)
         entry.consume_type, entry.message_model, entry.from_where = consume_type, model, from_where
         entry.notify = notify
-        known = entry.members.get(asker)
         changed = known is None
         now = self._clock.monotonic()
-        member = Member(asker, client_id, language, version, now, self._clock.now_ms(), since=now)
+        member = Member(asker, client_id, language, version, now, self._clock.now_ms(), since=now, owner=owner)
         if known is not None:
             member.since, member.wants = known.since, known.wants
         entry.members[asker] = member
@@ -179,7 +182,7 @@ class ConsumerTable:
         return iter(self._groups.values())
 
     def _drop(self, entry: ConsumerGroup, asker: Asker) -> None:
-        del entry.members[asker]
+        self._places.give(entry.members.pop(asker))
         groups = self._groups_of[asker]
         groups.discard(entry.name)
         if not groups:

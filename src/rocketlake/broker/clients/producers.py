@@ -9,7 +9,7 @@ Invariant: a group without members is not kept, nor is a client that is in no gr
 from __future__ import annotations
 
 from rocketlake.base.clock import Clock
-from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Member
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Member, Memberships
 from rocketlake.net.request import Asker
 
 __all__ = ["ProducerTable"]
@@ -21,20 +21,25 @@ _TRIES = 3
 class ProducerTable:
     """Connected producers of all groups."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, places: Memberships | None = None) -> None:
         self._clock = clock
+        self._places = places or Memberships()
         self._groups: dict[str, dict[Asker, Member]] = {}
+        self._groups_of: dict[Asker, set[str]] = {}
         self._clients: dict[str, dict[Asker, set[str]]] = {}
         """By client id: its askers, the newest last, and the groups in which each of them is."""
         self._turn = 0
 
     def register(self, group: str, asker: Asker, client_id: str, language: str = "JAVA", version: int = 0) -> bool:
-        """Note a heartbeat; True if the client is new in the group."""
+        """Note a heartbeat; True if the client is new in the group. Raises UsageError: there is no place for it."""
+        before = self._groups.get(group, {}).get(asker)
+        owner = self._places.take(asker) if before is None else before.owner
         members = self._groups.setdefault(group, {})
-        before = members.get(asker)
+        self._groups_of.setdefault(asker, set()).add(group)
         if before is not None and before.client_id != client_id:
             self._forget_client(before, group)
-        members[asker] = Member(asker, client_id, language, version, self._clock.monotonic(), self._clock.now_ms())
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        members[asker] = Member(asker, client_id, language, version, now, now_ms, owner=owner)
         self._clients.setdefault(client_id, {}).setdefault(asker, set()).add(group)
         return before is None
 
@@ -43,9 +48,15 @@ class ProducerTable:
         members = self._groups.get(group)
         if members is None or asker not in members:
             return False
-        self._forget_client(members.pop(asker), group)
+        member = members.pop(asker)
+        self._forget_client(member, group)
+        self._places.give(member)
         if not members:
             del self._groups[group]
+        groups = self._groups_of[asker]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[asker]
         return True
 
     def _forget_client(self, member: Member, group: str) -> None:
@@ -58,7 +69,7 @@ class ProducerTable:
 
     def asker_gone(self, asker: Asker) -> None:
         """The asker is gone: remove its client from every group."""
-        for group in [group for group, members in self._groups.items() if asker in members]:
+        for group in sorted(self._groups_of.get(asker, ())):
             self.unregister(group, asker)
 
     def expire(self) -> list[Asker]:

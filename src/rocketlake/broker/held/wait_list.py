@@ -22,6 +22,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.filter.tag import TagTest
 from rocketlake.net.request import Asker
+from rocketlake.net.shares import Shares, owner_of
 from rocketlake.net.turns import Turns
 
 __all__ = ["SWEEPS_PER_SECOND", "WaitList", "Waiter"]
@@ -36,7 +37,7 @@ _T = TypeVar("_T", bound=Hashable)
 class Waiter(Generic[_K]):
     """Waits at a key for a number above `position` whose tag code passes `match`. `resume` makes the answer."""
 
-    __slots__ = ("asker", "bucket", "key", "match", "position", "resume")
+    __slots__ = ("asker", "bucket", "key", "match", "owner", "position", "resume")
 
     def __init__(self, key: _K, position: int, match: TagTest | None, asker: Asker, resume: Callable[[], None]) -> None:
         """`match=None`: any tag code will do."""
@@ -46,16 +47,21 @@ class Waiter(Generic[_K]):
         self.asker = asker
         self.resume = resume
         self.bucket = 0
+        self.owner = owner_of(asker)
 
 
 class WaitList(Service, Generic[_K]):
     """All waiters of one kind."""
 
-    def __init__(self, name: str, clock: Clock, turns: Turns, waiting_max: int) -> None:
+    def __init__(
+        self, name: str, clock: Clock, turns: Turns, waiting_max: int, waiting_of_one_max: int | None = None
+    ) -> None:
+        """`waiting_of_one_max`: most waiters of one user or host; None: one may have all."""
         super().__init__(name, clock)
         self.is_closed = False
+        self.shares = Shares(waiting_max, waiting_of_one_max)
+        """The places of waiters; others may take some of them for what waits elsewhere."""
         self._turns = turns
-        self._waiting_max = waiting_max
         self._woken: deque[Callable[[], None]] = deque()
         self._count = 0
         self._keys: dict[_K, dict[Waiter[_K], None]] = {}
@@ -69,7 +75,11 @@ class WaitList(Service, Generic[_K]):
     @property
     def is_full(self) -> bool:
         """True when there is no room for another waiter. The caller of `hold` looks first."""
-        return self._count >= self._waiting_max
+        return self.shares.is_full
+
+    def has_room(self, asker: Asker) -> bool:
+        """May one more of this user, or this host, wait?"""
+        return self.shares.has_room(owner_of(asker))
 
     async def start(self) -> None:
         """Begin to watch deadlines."""
@@ -95,6 +105,7 @@ class WaitList(Service, Generic[_K]):
             waiter.asker.on_close.append(self._drop_asker)
         of_asker[waiter] = None
         self._count += 1
+        self.shares.take(waiter.owner)
         self._not_empty.set()
 
     def has_waiters(self, key: _K) -> bool:
@@ -173,6 +184,7 @@ class WaitList(Service, Generic[_K]):
         _remove(self._buckets, waiter.bucket, waiter)
         self._askers[waiter.asker].pop(waiter, None)
         self._count -= 1
+        self.shares.give(waiter.owner)
 
     def _drop_asker(self, asker: Asker) -> None:
         for waiter in list(self._askers[asker]):

@@ -19,9 +19,9 @@ __all__ = ["PullHold"]
 class PullHold(WaitList[tuple[str, int]]):
     """All held pulls of a broker."""
 
-    def __init__(self, clock: Clock, turns: Turns, held_max: int = 100_000) -> None:
-        """`held_max`: pullThreadPoolQueueCapacity."""
-        super().__init__("pull-hold", clock, turns, held_max)
+    def __init__(self, clock: Clock, turns: Turns, held_max: int = 100_000, held_of_one_max: int | None = None) -> None:
+        """`held_max`: pullThreadPoolQueueCapacity; `held_of_one_max`: heldPullsOfOneMax."""
+        super().__init__("pull-hold", clock, turns, held_max, held_of_one_max)
 
     def wake_topic(self, topic: str) -> None:
         """Wake all pulls of a topic, because the topic is gone."""

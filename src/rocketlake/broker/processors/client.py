@@ -79,9 +79,12 @@ class Client:
         for producer in heartbeat.producers:
             if request.asker.closed:
                 break
-            self._producers.register(
-                producer.group_name, request.asker, heartbeat.client_id, command.language, command.version
-            )
+            try:
+                self._producers.register(
+                    producer.group_name, request.asker, heartbeat.client_id, command.language, command.version
+                )
+            except UsageError as error:
+                refused = refused or error
             yield
         if refused is not None:
             raise refused

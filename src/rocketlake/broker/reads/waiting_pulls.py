@@ -20,6 +20,7 @@ from rocketlake.filter.tag import TagTest
 from rocketlake.model.positions import QueueOffset
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Asker, Handler, Held, Reply, Request
+from rocketlake.net.shares import owner_of
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import ColdPart
@@ -42,7 +43,6 @@ class WaitingPulls:
         self._store = store
         self._hold = hold
         self._clock = clock
-        self._loading = 0
         self._warnings = RareWarnings(_log, clock=clock)
 
     @property
@@ -52,7 +52,7 @@ class WaitingPulls:
 
     def hold(self, request: Request, pull: PullAsked, admission: Admission, again: Handler) -> Reply | Held:
         """Hold the request until a message comes or its time is up, then answer it by `again`."""
-        if self._hold.is_full:
+        if not self._hold.has_room(request.asker):
             return self._busy(request)
         match = self._wake_test(pull, admission)
         self._keep(pull, request.asker, match, lambda: self.resume(request, again))
@@ -60,14 +60,14 @@ class WaitingPulls:
 
     def hold_plain(self, pull: PullAsked, asker: Asker, admission: Admission, resume: Callable[[], None]) -> bool:
         """The same for a pull of a run, which `resume` answers. False, nothing done, if there is no room."""
-        if self._hold.is_full:
+        if not self._hold.has_room(asker):
             return False
         self._keep(pull, asker, admission.match, resume)
         return True
 
     def pause(self, request: Request, pull: PullAsked, reply: Reply) -> Reply | Held:
         """Give this answer a little later, whatever happens to the queue."""
-        if self._hold.is_full:
+        if not self._hold.has_room(request.asker):
             return self._busy(request)
         key = pull.topic, pull.queue_id
         self._hold.hold(Waiter(key, _NEVER, None, request.asker, lambda: request.answer(reply)), _PAUSE_MS)
@@ -75,12 +75,13 @@ class WaitingPulls:
 
     def load(self, request: Request, cold: Sequence[ColdPart], again: Handler) -> Reply | Held:
         """Hold the request while a worker reads `cold` from disk, then answer it by `again`."""
-        if self._loading + len(self._hold) >= self._config.now.held_pulls_max:
+        if not self._hold.has_room(request.asker):
             return self._busy(request)
-        self._loading += 1
+        owner = owner_of(request.asker)
+        self._hold.shares.take(owner)
 
         def loaded(error: Exception | None) -> None:
-            self._loading -= 1
+            self._hold.shares.give(owner)
             if error is not None:
                 request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
             elif not request.asker.closed:
@@ -113,9 +114,12 @@ class WaitingPulls:
         ).is_wanted
 
     def _busy(self, request: Request) -> Reply:
-        remark = (
-            f"[OVERLOAD]system busy, start flow control for a while: {self._loading + len(self._hold)} pulls wait"
-            " (pullThreadPoolQueueCapacity)"
+        shares, owner = self._hold.shares, owner_of(request.asker)
+        why = (
+            f"{shares.total} pulls wait (pullThreadPoolQueueCapacity)"
+            if shares.is_full
+            else f"{shares.of(owner)} pulls of {owner} wait (heldPullsOfOneMax)"
         )
-        self._warnings.warn("held", "a pull of %s is refused: %s", request.address, remark)
+        remark = f"[OVERLOAD]system busy, start flow control for a while: {why}"
+        self._warnings.warn(f"held {owner}", "a pull of %s is refused: %s", request.address, remark)
         return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)

@@ -61,6 +61,7 @@ class TopicTable(EntryTable):
         *,
         topics_max: int = 100_000,
         queues_max: int = 1_000_000,
+        topic_queues_max: int = 65_536,
     ) -> None:
         """`builtin`: topics the broker needs for itself (topics/builtin.py)."""
         super().__init__(path, files, clock)
@@ -71,6 +72,7 @@ class TopicTable(EntryTable):
         self._topics: dict[str, TopicConfig] = {}
         self._topics_max = topics_max
         self._queues_max = queues_max
+        self._topic_queues_max = topic_queues_max
         self._queues = 0
         """Of all topics together."""
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -90,9 +92,13 @@ class TopicTable(EntryTable):
         self.check_growth(sum(added for added, _more in growths), sum(more for _added, more in growths))
 
     def growth(self, topic: TopicConfig) -> tuple[int, int]:
-        """How many topics and queues more there are when this one is put."""
+        """How many topics and queues more there are when this one is put. Raises UsageError: it has too many queues."""
         known = self._topics.get(topic.name)
-        return int(known is None), _queues(topic) - _queues(known)
+        more = _queues(topic) - _queues(known)
+        if more > 0 and _queues(topic) > self._topic_queues_max:
+            what = f"topic {topic.name} would have {_queues(topic)} queues"
+            self._refuse(what, "topicQueuesMax", self._topic_queues_max, hint="give it fewer queues, or raise")
+        return int(known is None), more
 
     def check_growth(self, added: int, more: int) -> None:
         """`check_room` for so many topics and queues more."""
@@ -101,11 +107,8 @@ class TopicTable(EntryTable):
         if self._queues + more > self._queues_max and more > 0:
             self._refuse(f"the topics of this broker have {self._queues} queues", "queuesMax", self._queues_max)
 
-    def _refuse(self, what: str, name: str, limit: int) -> NoReturn:
-        error = UsageError(
-            f"{what}, {name}={limit} allows no more",
-            hint=f"delete unused topics, or raise {name} in broker.conf",
-        )
+    def _refuse(self, what: str, name: str, limit: int, hint: str = "delete unused topics, or raise") -> NoReturn:
+        error = UsageError(f"{what}, {name}={limit} allows no more", hint=f"{hint} {name} in broker.conf")
         self._warnings.warn(name, "a new topic is refused: %s", error)
         raise error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rocketlake.broker.clients.client_sweep import ClientSweep
 from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.member import Memberships
 from rocketlake.broker.clients.member_locks import MemberLocks
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.push import Push
@@ -30,8 +31,9 @@ class Clients(Wing):
         super().__init__("clients", ground.clock)
         config, clock = ground.config, ground.clock
         self.push = Push(ground.turns, clock, notify_changes=config.now.notify_consumer_changes)
-        self.consumers = ConsumerTable(self.push, clock)
-        self.producers = ProducerTable(clock)
+        places = Memberships(config.now.memberships_max, config.now.memberships_of_one_max)
+        self.consumers = ConsumerTable(self.push, clock, places)
+        self.producers = ProducerTable(clock, places)
         self.queue_locks = QueueLocks(clock)
         assignment = Assignment(self.consumers, cluster.queues.find)
         client = Client(

@@ -87,6 +87,7 @@ class Ground:
             _builtin_topics(config, self.levels),
             topics_max=config.topics_max,
             queues_max=config.queues_max,
+            topic_queues_max=config.topic_queues_max,
         )
         self.groups = GroupTable(
             self.table_path("subscriptionGroup.json"),

@@ -35,7 +35,7 @@ class Reading(Wing):
         super().__init__("reading", ground.clock)
         config, store, clock = ground.config, ground.store, ground.clock
         topics, groups, offsets = ground.topics, ground.groups, ground.offsets
-        self.hold = PullHold(clock, ground.turns, config.now.held_pulls_max)
+        self.hold = PullHold(clock, ground.turns, config.now.held_pulls_max, config.now.held_pulls_of_one_max)
         store.after_cut.append(lambda _end: self.hold.wake_all())  # some wait at an end that is none any more
         cold_rest = ColdRest(ground.turns, lambda: ground.stats.put_times, clock)
         store.residency.rest = cold_rest

@@ -15,6 +15,8 @@ class SilentLink:
     """A client that connected and then says nothing more."""
 
     address = "10.0.0.1:5000"
+    remote = "10.0.0.1", 5000
+    user = None
 
     def __init__(self) -> None:
         self.closed = False

@@ -16,6 +16,8 @@ class Nobody:
 
 class NamedLink:
     writable = True
+    remote = "10.0.0.1", 5000
+    user = None
 
     def __init__(self, address: str) -> None:
         self.address = address

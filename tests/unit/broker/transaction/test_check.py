@@ -47,6 +47,8 @@ class ProducerLink:
     """A producer that writes down what it is asked."""
 
     address = "10.0.0.9:5"
+    remote = "10.0.0.9", 5
+    user = None
 
     def __init__(self, *, writable: bool = True) -> None:
         self.writable = writable
