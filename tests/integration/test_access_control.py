@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rocketlake import ClientConfig, Message, Producer, PushConsumer
+from rocketlake import ClientConfig, Message, Producer, ProducerConfig, PushConsumer
 from rocketlake.auth.credentials import Credentials
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.cli.tree import app
@@ -117,6 +117,23 @@ async def test_what_a_policy_denies_is_refused_by_name_and_explained(guarded: Gu
             await producer.send(Message("Payments", b"x"))
     guarded.rocketlake("acl", "remove", "bob", "--yes")
     assert "bob" not in guarded.rocketlake("acl", "users")
+
+
+async def test_a_user_above_his_quota_is_told_so_and_what_to_do(guarded: Guarded) -> None:
+    guarded.rocketlake("topic", "create", "Metered")
+    shown = guarded.rocketlake("acl", "add", "mallory", "--quota-requests-in", "5")
+    mallory = Credentials("mallory", shown.rpartition("secretKey: ")[2].strip())
+    guarded.rocketlake("acl", "allow", "mallory", "Pub", "Topic:Metered")
+    assert "requests-in=5" in guarded.rocketlake("acl", "users")
+    settings = guarded.config(mallory)
+    async with Producer("ours", config=ProducerConfig(send_timeout_ms=300), client_config=settings) as producer:
+        sends = [producer.send(Message("Metered", b"x")) for _ in range(200)]
+        refused = [done for done in await asyncio.gather(*sends, return_exceptions=True) if isinstance(done, Exception)]
+        assert refused
+        assert "acl change mallory" in str(refused[0])
+        guarded.rocketlake("acl", "change", "mallory", "--quota-requests-in", "0")
+        assert "requests-in" not in guarded.rocketlake("acl", "users")
+        await asyncio.gather(*(producer.send(Message("Metered", b"x")) for _ in range(200)))
 
 
 def test_a_user_without_rights_changes_nobody(guarded: Guarded) -> None:

@@ -56,6 +56,19 @@ def test_alter_says_what_it_changes_and_keeps_the_rest(rocketlake: Typed) -> Non
         rocketlake("topic", "alter", "nowhere", "-q", "3")
 
 
+def test_alter_sets_a_quota_and_takes_it_away(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "narrow", "-q", "2")
+    said = rocketlake("topic", "alter", "narrow", "-a", "+quota.bytes.in=2000", "-a", "+quota.requests.out=9")
+    assert "2 queues, rw -> 2 queues, rw +quota.bytes.in=2000,+quota.requests.out=9" in said
+    rocketlake("topic", "alter", "narrow", "-q", "3")
+    topics = cluster.standalone.broker.topics
+    kept = topics.get("narrow")
+    assert kept is not None
+    assert kept.attributes == {"quota.bytes.in": "2000", "quota.requests.out": "9"}
+    rocketlake("topic", "alter", "narrow", "-a", "-quota.bytes.in", "-a", "-quota.requests.out")
+    assert not topics.get("narrow").attributes  # type: ignore[union-attr]
+
+
 def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "shrunk", "-q", "4")
     fill(cluster, "shrunk", 4)

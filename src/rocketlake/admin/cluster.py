@@ -175,12 +175,12 @@ class Cluster:
             {name: config for name in await self.masters() if brokers is None or name in brokers}
         )
 
-    async def put_topic(self, settings: Mapping[str, TopicConfig]) -> list[str]:
-        """Give a topic these settings, by broker; settings that are no field of TopicConfig stay as they are."""
+    async def put_topic(self, settings: Mapping[str, TopicConfig], attributes: str = "") -> list[str]:
+        """Give a topic these settings, by broker; `attributes`: changes, such as `+a=1,-b`. What is not named stays."""
         masters = await self.masters()
         telling = []
         for name, config in settings.items():
-            command = Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, _to_header(config))
+            command = Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, _to_header(config, attributes))
             telling.append(ask(self.net, masters[name], command))
         await asyncio.gather(*telling)
         for topic in {config.name for config in settings.values()}:
@@ -227,7 +227,7 @@ class Cluster:
         return dict(zip(brokers, await asyncio.gather(*asking), strict=True))
 
 
-def _to_header(config: TopicConfig) -> CreateTopicHeader:
+def _to_header(config: TopicConfig, attributes: str) -> CreateTopicHeader:
     return CreateTopicHeader(
         topic=config.name,
         default_topic="TBW102",
@@ -237,4 +237,5 @@ def _to_header(config: TopicConfig) -> CreateTopicHeader:
         topic_filter_type=config.filter_type.value,
         topic_sys_flag=config.sys_flag,
         order=config.order,
+        attributes=attributes or None,
     )

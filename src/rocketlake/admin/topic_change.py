@@ -25,15 +25,18 @@ class TopicChange:
     read_queues: int | None = None
     write_queues: int | None = None
     perm: int | None = None
+    attributes: str = ""
+    """Changes of attributes: `+a=1,-b`."""
 
     @property
     def is_empty(self) -> bool:
         """True when there is nothing to change."""
-        return self.read_queues is None and self.write_queues is None and self.perm is None
+        return self.read_queues is None and self.write_queues is None and self.perm is None and not self.attributes
 
     def of(self, config: TopicConfig) -> TopicConfig:
-        """These settings with the changes."""
+        """These settings with the changes, but for those of attributes: a broker works them out."""
         given = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        del given["attributes"]
         return dataclasses.replace(config, **given)
 
 

@@ -106,12 +106,12 @@ class Topics:
         """
         _refuse_system(topic)
         if change.is_empty:
-            hint = "give --queues, --read-queues, --write-queues or --perm"
+            hint = "give --queues, --read-queues, --write-queues, --perm or --attribute"
             raise UsageError("nothing to change was given", hint=hint)
         await self._cluster.route(topic)
         before = await self._cluster.settings(topic)
         altered = Altered(before, {broker: change.of(config) for broker, config in before.items()})
-        if altered.after == before:
+        if altered.after == before and not change.attributes:
             return altered
         if not force:
             refuse_losses(before, altered.after, await self._cluster.queues(topic), where=self._cluster.where)
@@ -120,9 +120,9 @@ class Topics:
         changed = {
             broker: config
             for broker, config in altered.after.items()
-            if drain is not None or config != before[broker]  # a drained one must be written again
+            if drain is not None or change.attributes or config != before[broker]  # a drained one is written again
         }
-        await self._cluster.put_topic(changed)
+        await self._cluster.put_topic(changed, change.attributes)
         return altered
 
     async def check_deletion(self, topic: str, *, force: bool = False) -> int:

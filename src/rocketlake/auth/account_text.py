@@ -9,6 +9,7 @@ Java's tools leave out what they do not set: a missing password, type or status 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,12 +18,14 @@ from rocketlake.auth.action import Action
 from rocketlake.auth.policy import Acl, Decision, Entry, PolicyType, Resource
 from rocketlake.auth.user import User, UserStatus, UserType
 from rocketlake.base.errors import UsageError
+from rocketlake.model.quota import Quota
 
 __all__ = [
     "SUBJECT",
     "AclInfo",
     "EntryInfo",
     "PolicyInfo",
+    "QuotaInfo",
     "UserInfo",
     "accounts_text",
     "acl_entries",
@@ -38,13 +41,23 @@ SUBJECT: Final = "User:"
 T = TypeVar("T")
 
 
+class QuotaInfo(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A quota, of RocketLake's servers only. What is left out keeps the known number; 0: no quota."""
+
+    bytes_in: int | None = None
+    requests_in: int | None = None
+    bytes_out: int | None = None
+    requests_out: int | None = None
+
+
 class UserInfo(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A user on the wire."""
+    """A user on the wire. Apache's tools leave the quota out, and pass over it in answers."""
 
     username: str = ""
     password: str | None = None
     user_type: str | None = None
     user_status: str | None = None
+    quota: QuotaInfo | None = None
 
 
 class EntryInfo(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -90,12 +103,32 @@ def user_of(info: UserInfo, name: str, known: User | None = None) -> User:
         info.password or (known.password if known is not None else ""),
         _one_of(UserType, info.user_type) or (known.type if known is not None else UserType.NORMAL),
         _one_of(UserStatus, info.user_status) or (known.status if known is not None else UserStatus.ENABLE),
+        _quota_of(info.quota, known.quota if known is not None else Quota()),
     )
 
 
 def user_info(user: User, *, with_password: bool = False) -> UserInfo:
     """A user for the wire (without its password), or for the file."""
-    return UserInfo(user.name, user.password if with_password else None, user.type.value, user.status.value)
+    quota = user.quota
+    told = QuotaInfo(
+        quota.bytes_in or None, quota.requests_in or None, quota.bytes_out or None, quota.requests_out or None
+    )
+    return UserInfo(
+        user.name,
+        user.password if with_password else None,
+        user.type.value,
+        user.status.value,
+        told if quota else None,
+    )
+
+
+def _quota_of(info: QuotaInfo | None, known: Quota) -> Quota:
+    given = (
+        {}
+        if info is None
+        else {name: count for name, count in msgspec.structs.asdict(info).items() if count is not None}
+    )
+    return replace(known, **given)
 
 
 def acl_entries(info: AclInfo) -> Iterable[tuple[PolicyType, Entry]]:

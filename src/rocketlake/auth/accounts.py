@@ -8,13 +8,14 @@ Must not know   requests and connections, the file (account_file.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rocketlake.auth.action import AccessRefused, Need
 from rocketlake.auth.policy import Acl, Verdict
 from rocketlake.auth.signature import ACCESS_KEY, SIGNATURE, is_signed_by
 from rocketlake.auth.user import User, check_user
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.errors import UsageError
 
 __all__ = ["Accounts"]
@@ -31,11 +32,14 @@ class Accounts:
         self.users: dict[str, User] = dict(users or {})
         self.acls: dict[str, Acl] = dict(acls or {})
         self.edition = 0
+        self.on_change: list[Callable[[], None]] = []
+        """Called behind each change."""
 
     def replace(self, users: Mapping[str, User], acls: Mapping[str, Acl]) -> None:
         """Take other tables in place of the present ones."""
         self.users, self.acls = dict(users), dict(acls)
         self.edition += 1
+        call_each(self.on_change)
 
     def put_user(self, user: User) -> None:
         """Make or replace a user. Raises UsageError."""

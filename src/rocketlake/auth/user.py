@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final
 
 from rocketlake.base.errors import UsageError
+from rocketlake.model.quota import NO_QUOTA, Quota
 
 __all__ = ["User", "UserStatus", "UserType", "check_user", "new_password"]
 
@@ -43,6 +44,7 @@ class User:
     password: str = field(repr=False)
     type: UserType = UserType.NORMAL
     status: UserStatus = UserStatus.ENABLE
+    quota: Quota = NO_QUOTA
 
     @property
     def is_super(self) -> bool:

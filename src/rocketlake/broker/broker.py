@@ -191,6 +191,7 @@ class Broker(Service):
             lambda: ground.intake.waiting,
             lambda: ground.intake.slow_append,
             self._clock,
+            quotas=ground.quotas,
         )
         self._passes = [flow_control.check, ground.late_log.check]
         """The gates whose checks the runs do themselves. Any other gate must see each request, so it ends all runs."""

@@ -6,7 +6,8 @@ Must not know   the handlers of the requests.
 A handler runs at once or holds its request, so no queue forms here as in RocketMQ's thread pools. Two of RocketMQ's
 rules remain. A request that was read long ago, because the loop was late, is refused: its client has given up. And the
 number of sends that wait for the disk is limited. Of RocketMQ's reasons these remain: [TIMEOUT_CLEAN_QUEUE] (too old),
-[PCBUSY_CLEAN_QUEUE] (too old because an append took over a second), [OVERLOAD] (too many sends wait).
+[PCBUSY_CLEAN_QUEUE] (too old because an append took over a second), [OVERLOAD] (too many sends wait). One is ours:
+[QUOTA] (quotas/).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import SlowAppend
+from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -47,11 +49,14 @@ class FlowControl:
         waiting_sends: Callable[[], int],
         slow_append: Callable[[], SlowAppend],
         clock: Clock,
+        *,
+        quotas: Quotas,
     ) -> None:
         """`lanes`: request code -> value of its lane; `waiting_sends`: sends that wait for the disk now.
 
         `slow_append`: the last append that took over a second.
         """
+        self._quotas = quotas
         self._config = config
         self._lanes = {code: Lane(lane) for code, lane in lanes.items()}
         self._waiting_sends = waiting_sends
@@ -72,6 +77,8 @@ class FlowControl:
         if lane is Lane.SEND and self._waiting_sends() >= config.waiting_sends_max:
             why = f"{self._waiting_sends()} sends wait for the disk (sendThreadPoolQueueCapacity)"
             return self._busy(request, lane, "[OVERLOAD]system busy", why)
+        if lane is Lane.SEND and self._quotas.is_any and not request.asker.inside:
+            return self._quotas.refuse_send(request)
         return None
 
     def _too_old(self, request: Request, lane: Lane, age_ms: float) -> Reply:

@@ -42,15 +42,21 @@ Sources = Annotated[
     list[str] | None,
     typer.Option("--from", help="Only from this address or network; may be repeated.", show_default=False),
 ]
+Rate = Annotated[
+    int | None,
+    typer.Option(min=0, help="Most a second at each broker: a quota. 0: no quota.", show_default=False),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command()
 def users(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """List the users. Secrets are never shown."""
+    from rocketlake.auth.account_text import user_of
+
     found = _with(namesrv, lambda accounts: accounts.users())
-    rows = [(info.username, info.user_type, info.user_status) for info in found]
-    show(("user", "type", "status"), rows, output, none="there are no users")
+    rows = [(info.username, info.user_type, info.user_status, str(user_of(info, "").quota) or None) for info in found]
+    show(("user", "type", "status", "quota"), rows, output, none="there are no users")
 
 
 @app.command()
@@ -58,14 +64,19 @@ def add(
     user: User,
     password_file: PasswordFile = None,
     is_super: Annotated[bool, typer.Option("--super", help="The user may do everything.")] = False,
+    quota_bytes_in: Rate = None,
+    quota_requests_in: Rate = None,
+    quota_bytes_out: Rate = None,
+    quota_requests_out: Rate = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Make a user. Without --password-file a secret is made and printed once."""
-    from rocketlake.auth.account_text import UserInfo
+    from rocketlake.auth.account_text import QuotaInfo, UserInfo
     from rocketlake.auth.user import new_password
 
     password = new_password() if password_file is None else _first_line(password_file)
-    info = UserInfo(user, password, "Super" if is_super else "Normal")
+    quota = QuotaInfo(quota_bytes_in, quota_requests_in, quota_bytes_out, quota_requests_out)
+    info = UserInfo(user, password, "Super" if is_super else "Normal", quota=quota)
     servers = _with(namesrv, lambda accounts: accounts.put_user(info, is_new=True))
     typer.echo(f"user {user} is known to {amount(len(servers), 'server')}")
     if password_file is None:
@@ -83,16 +94,21 @@ def change(
         bool | None,
         typer.Option("--super/--normal", help="May do all, or what policies say.", show_default=False),
     ] = None,
+    quota_bytes_in: Rate = None,
+    quota_requests_in: Rate = None,
+    quota_bytes_out: Rate = None,
+    quota_requests_out: Rate = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Change a user: its secret, its status, its type."""
-    from rocketlake.auth.account_text import UserInfo
+    """Change a user: its secret, its status, its type, its quotas (in: sends, out: pulls)."""
+    from rocketlake.auth.account_text import QuotaInfo, UserInfo
 
     info = UserInfo(
         user,
         None if password_file is None else _first_line(password_file),
         None if is_super is None else "Super" if is_super else "Normal",
         None if disable is None else "disable" if disable else "enable",
+        QuotaInfo(quota_bytes_in, quota_requests_in, quota_bytes_out, quota_requests_out),
     )
 
     async def work(accounts: ClusterAccounts) -> list[str]:

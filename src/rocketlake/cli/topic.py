@@ -24,6 +24,15 @@ __all__ = ["app"]
 app = CommandTree(help="Create, spread, alter, list, show and delete topics.")
 
 Name = Annotated[str, typer.Argument(help="Topic name.", show_default=False)]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        "-a",
+        help="+NAME=VALUE or -NAME, such as +quota.bytes.in=1048576; may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -85,6 +94,7 @@ def alter(
         int | None, typer.Option("--write-queues", min=1, max=1024, help="Queues to write only.", show_default=False)
     ] = None,
     perm: Annotated[str | None, typer.Option(help="rw, r or w.", show_default=False)] = None,
+    attribute: Attributes = None,
     drain: Annotated[
         bool,
         typer.Option(
@@ -96,7 +106,7 @@ def alter(
     ] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Change queues or permission of a topic on every broker that has it; other settings stay."""
+    """Change queues, permission or attributes of a topic on every broker that has it; other settings stay."""
     from rocketlake.admin import Admin, TopicChange
     from rocketlake.admin.topic_change import settings_text
     from rocketlake.admin.topics import perm_of
@@ -105,6 +115,7 @@ def alter(
         read_queues=read_queues or queues,
         write_queues=write_queues or queues,
         perm=None if perm is None else perm_of(perm),
+        attributes=",".join(attribute or ()),
     )
 
     def tell(now: Draining) -> None:
@@ -117,7 +128,7 @@ def alter(
             return await admin.alter_topic(topic, change, force=force, drain=tell if drain else None)
 
     altered = run(work())
-    if altered.after == altered.before:
+    if altered.after == altered.before and not change.attributes:
         typer.echo(f"topic {topic}: nothing to change, it has {settings_text(altered.before)}")
         return
     if altered.moves_keys and not drain:
@@ -130,7 +141,7 @@ def alter(
     for broker, config in altered.after.items():
         typer.echo(
             f"topic {topic} on {broker}: {settings_text({broker: altered.before[broker]}, brokers=False)} -> "
-            f"{settings_text({broker: config}, brokers=False)}"
+            f"{settings_text({broker: config}, brokers=False)} {change.attributes}".rstrip()
         )
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.flow_control import FlowControl, Lane
 from rocketlake.broker.intake.intake import SlowAppend
+from rocketlake.broker.quotas.quotas import Quotas
+from rocketlake.broker.topics.table import TopicTable
 from rocketlake.net.link import Link
 from rocketlake.net.request import Request
 from rocketlake.protocol.command import Command
@@ -24,7 +28,15 @@ class World:
         self.config = LiveConfig(BrokerConfig(waiting_sends_max=2))
         self.waiting_sends = 0
         self.slow_append = SlowAppend(float("-inf"), 0.0)
-        self.control = FlowControl(self.config, LANES, lambda: self.waiting_sends, lambda: self.slow_append, self.clock)
+        topics = TopicTable(Path("topics.json"), MemoryFiles(), self.clock)
+        self.control = FlowControl(
+            self.config,
+            LANES,
+            lambda: self.waiting_sends,
+            lambda: self.slow_append,
+            self.clock,
+            quotas=Quotas(topics, None, self.clock),
+        )
         self.link = new_link(self.clock)
 
     def remark(self, lane: Lane, age_ms: float = 0) -> str | None:

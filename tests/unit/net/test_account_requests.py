@@ -14,6 +14,7 @@ from rocketlake.auth.user import User, UserType
 from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.model.quota import Quota
 from rocketlake.net.account_requests import AccountRequests
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.command import Command
@@ -45,6 +46,20 @@ def acl(
 ) -> object:
     entry = {"resource": resource, "actions": actions, "decision": decision, **more}
     return {"policies": [{"policyType": "Custom", "entries": [entry]}]}
+
+
+def test_a_quota_stays_with_its_user_number_by_number_and_apaches_tools_leave_it_alone() -> None:
+    world = World()
+    quota = {"bytesIn": 1000, "requestsOut": 7}
+    world.ask(Code.AUTH_CREATE_USER, {"password": "dave-secret", "quota": quota}, username="dave")
+    world.ask(Code.AUTH_UPDATE_USER, {"userStatus": "enable"}, username="dave")  # as mqadmin sends it
+    assert world.ask(Code.AUTH_GET_USER, username="dave")["quota"] == quota  # type: ignore[index]
+    world.ask(Code.AUTH_UPDATE_USER, {"quota": {"bytesIn": 0, "bytesOut": 5}}, username="dave")
+    world.file.load()
+    assert world.file.accounts.users["dave"].quota == Quota(bytes_out=5, requests_out=7)
+    for count in (-1, 2**60):
+        with pytest.raises(UsageError, match="cannot be a quota"):
+            world.ask(Code.AUTH_UPDATE_USER, {"quota": {"bytesIn": count}}, username="dave")
 
 
 def test_the_life_of_a_user() -> None:

@@ -21,6 +21,7 @@ from rocketlake.broker.delay.parking import TimerRules
 from rocketlake.broker.hot import plain_run, plain_send, plain_topics
 from rocketlake.broker.hot.end_runs import EndRuns
 from rocketlake.broker.intake.sequenced_puts import NextBatch, SequencedPuts
+from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
@@ -56,6 +57,7 @@ class SendRuns:
         wire: WireLimits,
         timer_rules: TimerRules,
         *,
+        quotas: Quotas,
         clock: Clock,
         body_bytes_max: Callable[[], int],
         log_end: Callable[[], int],
@@ -71,6 +73,7 @@ class SendRuns:
         self._plain_ends = ends.kernel(self._topics)
         self._wire = wire
         self._timer_rules = timer_rules
+        self._quotas = quotas
         self._clock = clock
         self._body_bytes_max = body_bytes_max
         self._log_end = log_end
@@ -86,7 +89,7 @@ class SendRuns:
         """Serve the plain sends of `ready` from `position` on; returns where they end.
 
         Flow control: no age check, because a run is served the moment it is received. The number of sends that may wait
-        for the disk is checked here.
+        for the disk is checked here. Quotas: a run passes them as one send does, and pays for all that it holds.
         """
         config = self._config.now
         if config is not self._made_for:
@@ -96,6 +99,9 @@ class SendRuns:
         host = link.state.get(_BORN_HOST)
         sends = self._cutter.cut(ready, position, host or _born_host(link), link)
         if sends is None:
+            return position
+        quotas = self._quotas
+        if quotas.is_any and quotas.pause_in(link.user, [counts[0] for counts in sends.topic_counts()]):
             return position
         acks_at_once = self._intake.acks_at_once
         if not (acks_at_once or self._may_wait(link, sends, config)):
@@ -108,6 +114,8 @@ class SendRuns:
         try:
             if sends.count and not self._intake.put_run(sends.run, sends.topic_counts()):
                 return position
+            if quotas.is_any:
+                quotas.spend_in(link.user, sends.topic_counts())
             if marked:
                 self._sequenced.note(marked)
             if sends.ended:

@@ -29,6 +29,7 @@ from rocketlake.broker.topics.attributes import apply_changes
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
+from rocketlake.model.quota import quota_of
 from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
 from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.reply_steps import ReplySteps
@@ -267,8 +268,10 @@ class AdminTopic:
                 )
 
     def _check_losses(self, request: Request, topic: TopicConfig) -> None:
-        """Taking permissions or queues from a topic needs the right to delete it."""
+        """Taking permissions or queues needs the right to delete the topic; a new quota that to change the cluster."""
         known = self._topics.get(topic.name)
+        if known is not None and quota_of(known.attributes) != quota_of(topic.attributes):
+            self._gate.check_admin(request, f"{request_name(request.code)} that changes the quota of {topic.name}")
         if known is not None and (
             known.perm & ~topic.perm or topic.read_queues < known.read_queues or topic.write_queues < known.write_queues
         ):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.broker.reads.progress import ReadProgress
 from rocketlake.broker.reads.pull_answer import code_of, nothing_to_read, refusal_of, reply_of
 from rocketlake.broker.reads.queue_reads import QueueReads
@@ -32,6 +33,8 @@ __all__ = ["Pull"]
 _LOADS_MAX = 100
 """So often a worker reads for one pull: entries, then records; a search for lost entries goes on piece by piece
 (queue_mend.py). Memory that loses them by then is waited for."""
+_PATIENCE_SECONDS = 2.0
+"""A pull that asks for no wait is held so long at most for a quota: its client may give up after 3 s."""
 
 
 class Pull:
@@ -45,6 +48,8 @@ class Pull:
         waiting: WaitingPulls,
         replicas: ReplicaChoice,
         gate: AccessGate,
+        *,
+        quotas: Quotas,
     ) -> None:
         """`gate`: asked who may read the broker's own messages."""
         self.rights = rights
@@ -52,6 +57,7 @@ class Pull:
         self.progress = progress
         self.waiting = waiting
         self.replicas = replicas
+        self.quotas = quotas
         self._gate = gate
 
     def pull(self, request: Request) -> Reply | Held:
@@ -64,13 +70,17 @@ class Pull:
         may_wait = not self.waiting.is_closed
         if not self.replicas.serves:
             return self._to_master(request, header)
+        if self.quotas.is_any:
+            if (slowed := self._slowed(request, header, 0)) is not None:
+                return slowed
+            self._spend(request, header, 1, 0)
         result = self.reads.read(header, admission, wait=not may_wait)
         if result.status is GetStatus.NOT_IN_MEMORY:
             reply = self.waiting.load(request, result.cold, partial(self._pull_again, header=header, loads=1))
             if reply is HELD:
                 self.progress.keep_brought(header)
             return reply
-        self.progress.note_read(header, result)
+        self._note_read(request, header, result)
         if result.status is not GetStatus.OFFSET_RESET:  # that pull brings the offset the group was moved away from
             self.progress.keep_brought(header)
         code, next_id = self._placed(result, header, admission)
@@ -84,6 +94,36 @@ class Pull:
         if header.topic in INNER_TOPICS:
             self._gate.check_admin(request, f"{request_name(request.code)} of {header.topic}")
         return self.rights.admit(request.code, header)
+
+    def _note_read(self, request: Request, header: PullHeader, result: GetResult) -> None:
+        self.progress.note_read(header, result)
+        if self.quotas.is_any and result.status is GetStatus.FOUND:
+            self._spend(request, header, 0, result.bytes)
+
+    def _spend(self, request: Request, header: PullHeader, requests: int, size: int) -> None:
+        if not request.asker.inside:
+            self.quotas.spend_out(request.user or request.asker.user, header.topic, requests, size)
+
+    def _slowed(self, request: Request, header: PullHeader, waited: float) -> Reply | Held | None:
+        """A pull above a quota waits until it may read; one that cannot wait so long is refused. None: it may read.
+
+        `waited`: seconds before this look.
+        """
+        pause = None if request.asker.inside else self.quotas.pause_out(request.user, header.topic)
+        if pause is None:
+            return None
+        patience = header.suspend_timeout_millis / 1000 if header.sys_flag & PULL_SUSPEND else _PATIENCE_SECONDS
+        seconds = min(pause.seconds, patience - waited)
+        if self.waiting.is_closed or seconds <= 0:
+            return self.quotas.busy(request, pause)
+
+        def look_again(request: Request) -> Reply | Held:
+            if (slowed := self._slowed(request, header, waited + seconds)) is not None:
+                return slowed
+            self._spend(request, header, 1, 0)
+            return self._pull_again(request, header)
+
+        return self.waiting.wait(request, header, int(seconds * 1000) + 1, look_again)
 
     def _placed(self, result: GetResult, header: PullHeader, admission: Admission) -> tuple[ResponseCode, int]:
         """(response code, broker id of the next pull)."""
@@ -120,6 +160,6 @@ class Pull:
         if result.status is GetStatus.NOT_IN_MEMORY:
             again = partial(self._pull_again, header=header, loads=loads + 1)
             return self.waiting.load(request, result.cold, again)
-        self.progress.note_read(header, result)
+        self._note_read(request, header, result)
         code, next_id = self._placed(result, header, admission)
         return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag, next_id)

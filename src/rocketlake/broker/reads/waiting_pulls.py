@@ -73,6 +73,15 @@ class WaitingPulls:
         self._hold.hold(Waiter(key, _NEVER, None, request.asker, lambda: request.answer(reply)), _PAUSE_MS)
         return HELD
 
+    def wait(self, request: Request, pull: PullAsked, wait_ms: int, again: Handler) -> Reply | Held:
+        """Hold the request for so long, whatever happens to the queue, then answer it by `again`."""
+        if not self._hold.has_room(request.asker):
+            return self._busy(request)
+        key = pull.topic, pull.queue_id
+        waiter = Waiter(key, _NEVER, None, request.asker, lambda: self.resume(request, again))
+        self._hold.hold(waiter, wait_ms)
+        return HELD
+
     def load(self, request: Request, cold: Sequence[ColdPart], again: Handler) -> Reply | Held:
         """Hold the request while a worker reads `cold` from disk, then answer it by `again`."""
         if not self._hold.has_room(request.asker):

@@ -4,7 +4,8 @@ Owns        the attributes that exist, their values, whether one may change late
 Must not know   what an attribute does.
 
 Text of a change: "+key=value" adds or changes, "-key" removes, joined by commas. Rules: RocketMQ's TopicAttributes and
-AttributeUtil. Batch queues and compaction are known but not served yet: the refusal says so.
+AttributeUtil; quotas are our own (docs/decisions/0043). Batch queues and compaction are known but not served yet: the
+refusal says so.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketlake.base.errors import UsageError
+from rocketlake.model.quota import QUOTA_ATTRIBUTES, QUOTA_MAX
 
 __all__ = ["apply_changes"]
 
@@ -23,6 +25,7 @@ _VALUES = {
 _FIXED = ("queue.type", "cleanup.policy")
 _NOT_SERVED = ("BatchCQ", "COMPACTION", "MIXED")
 _RESERVE_TIME = "reserve.time"
+_NAMES = (*_VALUES, _RESERVE_TIME, *QUOTA_ATTRIBUTES)
 
 
 def apply_changes(current: Mapping[str, str] | None, text: str | None) -> dict[str, str]:
@@ -52,8 +55,8 @@ def _key_and_value(text: str) -> tuple[str, str]:
 def _check_change(sign: str, key: str, value: str, *, is_new: bool) -> None:
     if sign not in "+-":
         raise UsageError(f"attribute {sign}{key} has no sign", hint="write +key=value to add or change, -key to remove")
-    if key != _RESERVE_TIME and key not in _VALUES:
-        raise UsageError(f"unknown attribute {key!r}", hint="write one of " + ", ".join([*_VALUES, _RESERVE_TIME]))
+    if key not in _NAMES:
+        raise UsageError(f"unknown attribute {key!r}", hint="write one of " + ", ".join(_NAMES))
     if is_new and sign == "-":
         raise UsageError(f"attribute {key} cannot be removed from a topic that is new", hint=f"leave out -{key}")
     if not is_new and key in _FIXED:
@@ -66,7 +69,12 @@ def _check_change(sign: str, key: str, value: str, *, is_new: bool) -> None:
 
 
 def _check_value(key: str, value: str) -> None:
-    if key == _RESERVE_TIME:
+    if key in QUOTA_ATTRIBUTES:
+        if not (value.isascii() and value.isdecimal()) or not 1 <= int(value) <= QUOTA_MAX:
+            raise UsageError(
+                f"attribute {key}={value!r} is no quota", hint=f"write 1 to {QUOTA_MAX} a second; -{key} takes it away"
+            )
+    elif key == _RESERVE_TIME:
         if not value.removeprefix("-").isdecimal() or int(value) < -1:
             raise UsageError(
                 f"attribute {key}={value!r} is no number from -1 on", hint="write a whole number, at least -1"

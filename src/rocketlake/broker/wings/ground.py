@@ -23,6 +23,7 @@ from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.late_log import LateLog
 from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.broker.replicas.editions import Editions
 from rocketlake.broker.replicas.kept import Kept
 from rocketlake.broker.stats import BrokerStats
@@ -89,6 +90,8 @@ class Ground:
             queues_max=config.queues_max,
             topic_queues_max=config.topic_queues_max,
         )
+        accounts = self.accounts.file
+        self.quotas = Quotas(self.topics, accounts.accounts if accounts is not None else None, clock)
         self.groups = GroupTable(
             self.table_path("subscriptionGroup.json"),
             files,

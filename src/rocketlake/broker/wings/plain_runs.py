@@ -71,6 +71,7 @@ def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts, ends
         ends,
         ground.seams.limits.wire,
         ground.timer_rules,
+        quotas=ground.quotas,
         clock=ground.clock,
         body_bytes_max=lambda: store.config.body_bytes_max,
         log_end=lambda: store.max_physical_offset,

@@ -48,6 +48,7 @@ class Reading(Wing):
             WaitingPulls(config, store, self.hold, clock),
             ReplicaChoice(config, store, ground.role, lambda: master.is_there),
             ground.gate,
+            quotas=ground.quotas,
         )
         self.rows = tuple(
             reading_rows(
