@@ -13,6 +13,7 @@ from collections.abc import Generator
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.clients.client_ids import ClientIds
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.config import LiveConfig
@@ -47,6 +48,7 @@ class Client:
         groups: GroupTable,
         topics: TopicTable,
         auto_create: AutoCreate,
+        client_ids: ClientIds,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -55,14 +57,17 @@ class Client:
         self._groups = groups
         self._topics = topics
         self._auto_create = auto_create
+        self._client_ids = client_ids
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     def heartbeat(self, request: Request) -> ReplySteps:
         """Note the client in all its groups. The answer tells whether the broker wants its full subscriptions.
 
-        A group that is one too many is refused; the client is noted in the others all the same.
+        A group that is one too many is refused; the client is noted in the others all the same. With users a client id
+        of another user is refused.
         """
         heartbeat = self._read(request)
+        self._client_ids.claim(request.user, heartbeat.client_id)
         command = request.command
         sub_changed = heartbeat.fingerprint == 0
         refused: UsageError | None = None
@@ -105,7 +110,10 @@ class Client:
             raise
 
     def unregister(self, request: Request) -> Reply:
-        """UNREGISTER_CLIENT: take the client out of the groups that the request names."""
+        """UNREGISTER_CLIENT: take the client of this link out of the groups that the request names.
+
+        The client id that the request names is not looked at: no link leaves for another one.
+        """
         header = request.header(UnregisterClientHeader)
         if header.producer_group:
             self._producers.unregister(header.producer_group, request.asker)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.slices import in_slices
+from rocketlake.broker.clients.client_ids import ClientIds
 from rocketlake.broker.clients.member_locks import MemberLocks
 from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.net.reply_steps import ReplySteps
@@ -31,13 +32,18 @@ _PORTION = 100
 class Lock:
     """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
 
-    def __init__(self, queue_locks: QueueLocks, members: MemberLocks) -> None:
+    def __init__(self, queue_locks: QueueLocks, members: MemberLocks, client_ids: ClientIds) -> None:
+        self._client_ids = client_ids
         self._queue_locks = queue_locks
         self._members = members
 
     def lock(self, request: Request) -> ReplySteps:
         """LOCK_BATCH_MQ: take or renew queues. The answer names the queues that the client owns now."""
         body = _read(request)
+        if body.only_this_broker:  # of another broker, for its client
+            self._client_ids.check(request.user, body.client_id)
+        else:
+            self._client_ids.claim(request.user, body.client_id)
         held: list[QueueEntry] = []
         for some in _in_portions(body.queues):
             queues = [entry.to_model() for entry in some]
@@ -56,6 +62,7 @@ class Lock:
     def unlock(self, request: Request) -> ReplySteps:
         """UNLOCK_BATCH_MQ: give queues back."""
         body = _read(request)
+        self._client_ids.check(request.user, body.client_id)
         for some in _in_portions(body.queues):
             self._queue_locks.unlock(body.consumer_group, body.client_id, [entry.to_model() for entry in some])
             yield

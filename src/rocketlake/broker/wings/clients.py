@@ -6,6 +6,7 @@ Must not know   the work of the parts.
 
 from __future__ import annotations
 
+from rocketlake.broker.clients.client_ids import ClientIds
 from rocketlake.broker.clients.client_sweep import ClientSweep
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.clients.member import Memberships
@@ -35,6 +36,7 @@ class Clients(Wing):
         self.consumers = ConsumerTable(self.push, clock, places)
         self.producers = ProducerTable(clock, places)
         self.queue_locks = QueueLocks(clock)
+        self.client_ids = ClientIds(clock, config.now.memberships_max, config.now.memberships_of_one_max)
         assignment = Assignment(self.consumers, cluster.queues.find)
         client = Client(
             config=config,
@@ -43,9 +45,10 @@ class Clients(Wing):
             groups=ground.groups,
             topics=ground.topics,
             auto_create=ground.auto_create,
+            client_ids=self.client_ids,
             clock=clock,
         )
         members = MemberLocks(ground.config, cluster.members.others, cluster.net, clock)
-        self.rows = tuple(client_rows(client, Lock(self.queue_locks, members), assignment))
+        self.rows = tuple(client_rows(client, Lock(self.queue_locks, members, self.client_ids), assignment))
         self.on_link_lost = (self.consumers.asker_gone, self.producers.asker_gone)
         self.adopt(self.push, assignment, members, ClientSweep(self.consumers, self.producers, self.queue_locks, clock))
