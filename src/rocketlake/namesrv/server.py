@@ -71,12 +71,7 @@ class NameServer(Service):
         turns = Turns(clock, limits.turn_seconds)
         self._accounts = ServerAccounts(config, config.kv_config_path.with_name("accounts.json"), files)
         accounts, sign = self._accounts.file, signing(self._accounts.credentials)
-        gate = AccessGate(
-            lambda: self._live.now.admin_access,
-            accounts,
-            authorizes=config.authorization_enabled,
-            believes_certificates=config.certificate_users,
-        )
+        gate = self._make_gate(config)
         changes = ChangeLine(turns, clock)
         self._liveness = Liveness(self.routes, changes, clock, config.scan_not_active_broker_interval)
         self._controlling = self._make_controlling(gate, sign, files, secure, plain)
@@ -122,6 +117,14 @@ class NameServer(Service):
         self.monitor = self._make_monitor(config, secure)
         self.adopt(self.monitor)
         self._apply(config)
+
+    def _make_gate(self, config: NameServerConfig) -> AccessGate:
+        return AccessGate(
+            lambda: self._live.now.admin_access,
+            self._accounts.file,
+            authorizes=config.authorization_enabled,
+            believes_certificates=config.certificate_users,
+        )
 
     def _make_controlling(
         self, gate: AccessGate, sign: Sign, files: Files, network: Network, etcd_network: Network

@@ -106,7 +106,8 @@ class PullRuns:
         admission = self._admit(pull, link)
         if admission is None or not self._is_plain(pull, admission):
             return False
-        if self._quotas.is_any and self._quotas.pause_out(link.user, pull.topic):
+        quotas = self._quotas
+        if quotas.is_any and quotas.pause_out(link.user, pull.topic):
             return False
         if at_end:
             # Of the chunk only these bytes are kept: it may hold hundreds of others.
@@ -117,19 +118,17 @@ class PullRuns:
             if not self._waiting.hold_plain(pull, link, admission, resume):
                 return False
             link.held += 1
-            self._spend(link, pull, 1, 0)
+            if quotas.is_any:
+                quotas.spend_out(link.user, pull.topic, 1, 0)
             return True
         answer = self._find(queue, pull, admission)
         if answer is None:
             return False
         self._progress.keep_brought(pull)
-        self._spend(link, pull, 1, self._fetch.size)
+        if quotas.is_any:
+            quotas.spend_out(link.user, pull.topic, 1, self._fetch.size)
         link.write_answers(answer)
         return True
-
-    def _spend(self, link: FrameAsker, pull: plain_pull.PlainPull, requests: int, size: int) -> None:
-        if self._quotas.is_any:
-            self._quotas.spend_out(link.user, pull.topic, requests, size)
 
     def _resume(self, link: FrameAsker, pull: plain_pull.PlainPull, admission: Admission, frame: bytes) -> None:
         """Answer a pull that was held: by records in memory, or in the ordinary way."""
@@ -145,7 +144,8 @@ class PullRuns:
                 self._fetch.end()
         if answer is not None:
             link.held -= 1
-            self._spend(link, pull, 0, self._fetch.size)
+            if self._quotas.is_any:
+                self._quotas.spend_out(link.user, pull.topic, 0, self._fetch.size)
             link.write_answers(answer)
             return
         request = Request(Connection(limits=self._wire).cut(frame)[0], link, self._clock.monotonic())
