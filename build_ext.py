@@ -29,6 +29,7 @@ from setuptools.errors import BaseError, CCompilerError
 
 COMPILED = (
     "rocketlake.base.java.java_compat",
+    "rocketlake.client.producer.message_check",
     "rocketlake.codec.property_text",
     "rocketlake.codec.record",
     "rocketlake.codec.record_parts",
