@@ -29,6 +29,7 @@ from setuptools.errors import BaseError, CCompilerError
 
 COMPILED = (
     "rocketlake.base.java.java_compat",
+    "rocketlake.client.producer.gathering",
     "rocketlake.client.producer.message_check",
     "rocketlake.codec.property_text",
     "rocketlake.codec.record",
@@ -51,6 +52,7 @@ COMPILED = (
 
 KERNELS = (
     "rocketlake.base.checksum",
+    "rocketlake.client.producer.batch_body",
     "rocketlake.codec.column_batch",
     "rocketlake.codec.name_set",
     "rocketlake.codec.property_scan",

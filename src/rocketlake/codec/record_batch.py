@@ -10,22 +10,24 @@ size i4, magic i4, crc i4 (both ignored), flag i4, body length i4, body, propert
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rocketlake.codec.property_text import decode as decode_properties
 from rocketlake.codec.property_text import encode as encode_properties
 from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, PROPERTIES_BYTES_MAX, RecordError
 from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.property_names import UNIQUE_KEY
 from rocketlake.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 
 __all__ = [
     "MESSAGES_MAX",
     "BatchEntry",
+    "batch_body",
     "batch_entries",
     "decode_batch",
     "encode_batch",
-    "entry_parts",
     "entry_starts",
+    "entry_text",
     "has_more",
     "unwrap_batch",
 ]
@@ -39,23 +41,46 @@ MESSAGES_MAX = 1 << 20
 _HEAD = struct.Struct(">iiiii")
 _SIZE = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
+_KEY_NAME = f"{UNIQUE_KEY}\x01".encode()
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The batch body of these messages. RecordError if the properties of one are longer than 32,767 bytes."""
-    return b"".join([part for message in messages for part in entry_parts(message)])
+    return b"".join([part for message in messages for part in _entry_parts(message, entry_text(message))])
 
 
-def entry_parts(message: Message) -> tuple[bytes, bytes, bytes, bytes]:
-    """One message of a batch body, in parts: its body is not copied here. RecordError as for `encode_batch`."""
-    properties = encode_properties(message.properties)
-    properties_bytes = len(properties)
-    if properties_bytes > PROPERTIES_BYTES_MAX:
-        raise RecordError(f"properties of {properties_bytes} bytes do not fit a batch entry")
-    body = message.body
+def entry_text(message: Message) -> bytes:
+    """The properties of a message as an entry of a batch holds them. RecordError as for `encode_batch`."""
+    text = encode_properties(message.properties)
+    if len(text) > PROPERTIES_BYTES_MAX:
+        raise _too_long(text)
+    return text
+
+
+def batch_body(messages: Sequence[Message], texts: Sequence[bytes], keys: Sequence[str | None]) -> bytes:
+    """The batch body of messages whose property texts are known (`entry_text`); RecordError as for `encode_batch`.
+
+    A key goes behind the text as its property UNIQ_KEY; None: the text has all. The kernel `batch_body` does the same.
+    """
+    parts: list[bytes] = []
+    for message, text, key in zip(messages, texts, keys, strict=True):
+        whole = text if key is None else b"%b%b%b\x02" % (text, _KEY_NAME, key.encode())
+        if len(whole) > PROPERTIES_BYTES_MAX:
+            raise _too_long(whole)
+        parts += _entry_parts(message, whole)
+    return b"".join(parts)
+
+
+def _entry_parts(message: Message, text: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """One entry, in parts: its body is not copied here."""
+    body, text_bytes = message.body, len(text)
     body_bytes = len(body)
-    size = BATCH_ENTRY_BYTES_MIN + body_bytes + properties_bytes
-    return _HEAD.pack(size, 0, 0, message.flag, body_bytes), body, _SHORT.pack(properties_bytes), properties
+    size = BATCH_ENTRY_BYTES_MIN + body_bytes + text_bytes
+    return _HEAD.pack(size, 0, 0, message.flag, body_bytes), body, _SHORT.pack(text_bytes), text
+
+
+def _too_long(text: bytes) -> RecordError:
+    return RecordError(f"properties of {len(text)} bytes do not fit a batch entry")
 
 
 def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEntry]:

@@ -14,6 +14,7 @@ import base64
 import binascii
 import ipaddress
 import itertools
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
@@ -26,6 +27,7 @@ __all__ = ["RecallHandle", "UniqueKeyMaker", "offset_message_id", "offset_messag
 
 _VERSION = "v1"
 _SEPARATOR = " "
+_SWAPS = sys.byteorder == "little"
 
 
 class UniqueKeyMaker:
@@ -48,11 +50,23 @@ class UniqueKeyMaker:
 
     def make(self) -> str:
         """A new id."""
+        return f"{self._start_now()}{next(self._counter) & 0xFFFF:04X}"
+
+    def make_run(self, count: int) -> list[str]:
+        """So many new ids, one or more; one millisecond has 65,536."""
+        start = self._start_now()
+        numbers = array("H", [number & 0xFFFF for number in itertools.islice(self._counter, count)])
+        if _SWAPS:
+            numbers.byteswap()
+        text = numbers.tobytes().hex(",", 2).upper()
+        return f"{start}{text}".replace(",", f",{start}").split(",")
+
+    def _start_now(self) -> str:
         now = self._clock_ms()
         if now != self._made_ms:
             self._start = self._prefix + self._since(now)
             self._made_ms = now
-        return f"{self._start}{next(self._counter) & 0xFFFF:04X}"
+        return self._start
 
     def _since(self, now: int) -> str:
         if not self._month_starts <= now < self._month_ends:

@@ -287,6 +287,73 @@ async def test_sends_in_the_background_hear_of_their_own_end(stage: Stage, start
     producer.send_nowait(Message("T", b"there is room again"))
 
 
+async def test_a_flag_that_no_entry_can_hold_costs_its_own_message_only(stage: Stage, start: Start) -> None:
+    producer = await start()
+    messages = [Message("T", b"1"), Message("T", b"odd", flag=1 << 31), Message("T", b"2")]
+    tasks = await stage.began(*[producer.send(message) for message in messages])
+    await stage.clock.run_for(4000)
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(end, SendResult) for end in ends] == [True, False, True]
+
+
+async def test_a_message_keeps_the_key_that_it_came_with(stage: Stage, start: Start) -> None:
+    producer = await start()
+    messages = [Message("T", b"0"), Message.with_properties("T", b"1", {"UNIQ_KEY": "own", "a": "b"})]
+    tasks = await stage.began(*[producer.send(message) for message in messages])
+    await stage.clock.run_for(10)
+    first, second = [(await task).message_id for task in tasks]
+    sent = [property_text.decode(text) for _, _, text in decode_batch(stage.broker.sent[0][1])]
+    assert sent == [{"UNIQ_KEY": first}, {"UNIQ_KEY": "own", "a": "b"}]
+    assert second == "own"
+
+
+async def test_a_message_sent_again_alone_has_the_key_of_its_batch(stage: Stage, start: Start) -> None:
+    """A broker that had stored the batch all the same tells by it that the message came twice."""
+    sent: list[str] = []
+
+    def judge(request: Request) -> Reply | Held:
+        header = read_send_header(request.command)
+        if header.batch:
+            sent.extend(property_text.decode(text)["UNIQ_KEY"] for _, _, text in decode_batch(request.body))
+            return Reply(ResponseCode.MESSAGE_ILLEGAL, remark="scripted")
+        return stage.accept(request)
+
+    stage.broker.answer_send = judge
+    producer = await start()
+    tasks = await stage.began(*[producer.send(Message("T", b"%d" % n)) for n in range(3)])
+    await stage.clock.run_for(10)
+    assert [(await task).message_id for task in tasks] == sent
+
+
+async def test_flush_waits_for_messages_without_room_not_for_later_ones(stage: Stage, start: Start) -> None:
+    producer = await start(auto_batch_bytes_max=300, auto_batch_total_bytes_max=300, auto_batch_delay_ms=30_000)
+    seen: list[int] = []
+    for n in range(4):
+        producer.send_nowait(Message("T", b"%d" % n * 200), lambda result, error: seen.append(result.queue_offset))
+    (flushing,) = await stage.began(producer.flush())
+    await flushing
+    assert seen == [0, 1, 2, 3]
+    producer.send_nowait(Message("T", b"later"), lambda result, error: seen.append(result.queue_offset))
+    assert len(stage.requests) == 4
+
+
+async def test_ctrl_c_in_a_callback_comes_out_when_the_others_know(stage: Stage, start: Start) -> None:
+    seen: list[Any] = []
+    caught: list[object] = []
+
+    def press(result: object, error: object) -> None:
+        raise GeneratorExit  # as Ctrl-C, which would end this test
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: caught.append(context["exception"]))
+    producer = await start()
+    producer.send_nowait(Message("T", b"0"), press)
+    producer.send_nowait(Message("T", b"1"), lambda result, error: seen.append(result.queue_offset))
+    await producer.flush()
+    await stage.clock.settle()
+    assert seen == [1]
+    assert [type(each) for each in caught] == [GeneratorExit]
+
+
 async def test_stop_sends_all_that_was_accepted_also_what_waits_for_room(stage: Stage, start: Start) -> None:
     producer = await start(auto_batch_delay_ms=30_000, auto_batch_bytes_max=600, auto_batch_total_bytes_max=600)
     tasks = await stage.began(*[producer.send(Message("T", bytes([65 + n]) * 200)) for n in range(9)])

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.codec.record_batch import decode_batch, encode_batch, entry_starts, unwrap_batch
+from rocketlake.codec.record_batch import batch_body, decode_batch, encode_batch, entry_starts, unwrap_batch
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.message import Message, StoredMessage
 
@@ -22,6 +22,18 @@ def test_what_was_batched_comes_back_in_order():
     entries = decode_batch(encode_batch(MESSAGES))
     assert entries == [(0, b"one", b"TAGS\x01A\x02"), (-5, b"", b""), (0, b"three", b"KEYS\x01k\x02")]
     assert decode_batch(b"") == []
+
+
+def test_the_bytes_of_a_body_with_keys():
+    body = batch_body([Message("T", b"one"), Message("T", b"2", flag=-5)], [b"TAGS\x01A\x02", b""], ["K1", None])
+    assert body == (
+        struct.pack(">iiiii", 44, 0, 0, 0, 3)
+        + b"one"
+        + struct.pack(">h", 19)
+        + b"TAGS\x01A\x02UNIQ_KEY\x01K1\x02"
+        + struct.pack(">iiiii", 23, 0, 0, -5, 1)
+        + b"2\0\0"
+    )
 
 
 def test_too_many_messages_are_refused():

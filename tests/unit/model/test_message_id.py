@@ -78,3 +78,13 @@ def test_the_layout_of_an_offset_id():
 def test_what_is_no_offset_id_is_refused(text):
     with pytest.raises(UsageError, match="message id"):
         parse_offset_message_id(text)
+
+
+def test_a_run_of_keys_is_as_good_as_one_after_the_other() -> None:
+    def maker() -> UniqueKeyMaker:
+        return UniqueKeyMaker("127.0.0.1", 1, lambda: at(2026, 1, 2), zone=UTC)
+
+    one_by_one, runs = maker(), maker()
+    single = [one_by_one.make() for _ in range(66_000)]
+    assert [runs.make(), *runs.make_run(1), *runs.make_run(65_990), *runs.make_run(7), runs.make()] == single
+    assert single[65_536] == single[0], "the number begins again"

@@ -47,7 +47,7 @@ _CODE = int(RequestCode.SEND_MESSAGE_V2)
 _REPLY_CODE = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 
 
-class SendResult(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True, gc=False):
     """The place at which a message, or the first of a batch, was stored."""
 
     status: SendStatus

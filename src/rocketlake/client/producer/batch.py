@@ -10,17 +10,24 @@ never compressed and must stay below the broker's message size. A message too la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.pure_import import has_kernel
 from rocketlake.client.calls.send import REPLY_TYPE, Outgoing, SendResult
 from rocketlake.codec import property_text
-from rocketlake.codec.record_batch import entry_parts
-from rocketlake.codec.record_layout import RecordError
+from rocketlake.codec.record_batch import batch_body, entry_text
+from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
 from rocketlake.model.names import RETRY_PREFIX
+
+_KERNEL = "rocketlake.client.producer.batch_body"
+_body: Callable[[list[Message], list[bytes], Sequence[str | None]], bytes] = (
+    importlib.import_module(_KERNEL).batch_body if has_kernel(_KERNEL) else batch_body
+)
 
 TIMER_PROPERTIES = (names.DELAY, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
 
@@ -69,40 +76,44 @@ def split(
     UsageError that names a message whose properties fit into no entry.
     """
     part: list[Message] = []
-    entries: list[bytes] = []
+    texts: list[bytes] = []
     size = 0
     for number, message in enumerate(messages):
         if names.UNIQUE_KEY not in message.properties:
             message.unique_key = make_key()
         try:
-            entry = entry_parts(message)
+            text = entry_text(message)
         except RecordError as error:
             where, hint = f"message {number} of the batch", "put large values into the body"
             raise UsageError(str(error), where=where, hint=hint) from None
-        entry_bytes = sum(map(len, entry))
+        entry_bytes = BATCH_ENTRY_BYTES_MIN + len(message.body) + len(text)
         if part and size + entry_bytes > bytes_max:
-            yield part_of(part, entries, make_key())
-            part, entries, size = [], [], 0
+            yield _part_of(part, texts, make_key())
+            part, texts, size = [], [], 0
         if entry_bytes > bytes_max:
             outgoing = prepare(message)
             yield BatchPart(outgoing, (outgoing.message_id,))
             continue
         part.append(message)
-        entries += entry
+        texts.append(text)
         size += entry_bytes
     if part:
-        yield part_of(part, entries, make_key())
+        yield _part_of(part, texts, make_key())
 
 
-def part_of(messages: Sequence[Message], entries: Iterable[bytes], batch_key: str) -> BatchPart:
-    """The request for messages that have their unique keys; `entries` are the parts of all of them (`entry_parts`)."""
+def _part_of(messages: list[Message], texts: list[bytes], batch_key: str) -> BatchPart:
     ids = tuple([message.properties[names.UNIQUE_KEY] for message in messages])
+    return BatchPart(together(messages, texts, [None] * len(messages), batch_key), ids)
+
+
+def together(messages: list[Message], texts: list[bytes], keys: Sequence[str | None], batch_key: str) -> Outgoing:
+    """One request for messages; `texts` and `keys` are those of `record_batch.batch_body`."""
     first = messages[0]
     properties = {names.UNIQUE_KEY: batch_key}
     if names.WAIT in first.properties:
         properties[names.WAIT] = first.properties[names.WAIT]
-    text = property_text.encode(properties)
-    return BatchPart(Outgoing(first.topic, batch_key, b"".join(entries), text, count=len(messages)), ids)
+    body, text = _body(messages, texts, keys), property_text.encode(properties)
+    return Outgoing(first.topic, batch_key, body, text, count=len(messages))
 
 
 def results_of_batch(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:

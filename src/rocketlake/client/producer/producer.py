@@ -21,7 +21,6 @@ from typing import Any
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
-from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
@@ -34,6 +33,7 @@ from rocketlake.client.producer.accumulator import Accumulator
 from rocketlake.client.producer.attempts import Attempts, Deadline
 from rocketlake.client.producer.batch import check_batch, results_of_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
+from rocketlake.client.producer.gathering import Callback, tell_callback
 from rocketlake.client.producer.message_check import MessageCheck, as_now
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
 from rocketlake.client.producer.recalls import recall
@@ -47,14 +47,11 @@ from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.local_address import local_address
 
-log = get_logger(__name__)
 COMPRESSION_TYPES = {
     "zlib": sys_flag.ZLIB,
     "lz4": sys_flag.LZ4,
     "zstd": sys_flag.ZSTD,
 }
-Callback = Callable[[SendResult | None, BaseException | None], None]
-"""Called with the result or with the error of a send; the other argument is None."""
 
 
 class Producer(Service):
@@ -99,9 +96,8 @@ class Producer(Service):
         self._requests = Requests(self.instance, self)
         self._repliers: list[Replier] = []
         self._checked_by: TransactionCheck | None = None
-        self._make_key = UniqueKeyMaker(
-            local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
-        ).make
+        keys = UniqueKeyMaker(local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32))
+        self._make_key = keys.make
         self._batches: Accumulator | None = None
         self._send: Callable[..., Coroutine[Any, Any, SendResult]] = self._send_alone
         if self.config.auto_batch:
@@ -110,7 +106,7 @@ class Producer(Service):
                 self.config,
                 self._attempts,
                 self._clock,
-                make_key=self._make_key,
+                keys=keys,
                 prepare=self._prepare,
             )
             self._send = self._send_gathered
@@ -342,20 +338,17 @@ class Producer(Service):
             check_function("callback", callback, takes="(result, error)")
         taken = as_now(message)
         self._check(taken)
-        if len(self._sends) >= self.config.pending_sends_max:
+        batches, is_free = self._batches, queue is None and selector is None and key is None
+        on_their_way = len(self._sends) + (batches.in_background if batches is not None else 0)
+        if on_their_way >= self.config.pending_sends_max:
             raise TooManySends(self.config.pending_sends_max)
-
-        end: asyncio.Future[Any]
-        is_free = queue is None and selector is None and key is None
-        if self._batches is not None and is_free and not self.hooks.around_send:
-            # Without a task: it would cost as much as all the rest.
-            end = self._batches.send(taken, None, self.config.send_timeout_ms if timeout_ms is None else timeout_ms)
-            end.add_done_callback(partial(_tell_end, callback))
-        else:
-            sent = self._send(taken, timeout_ms, queue, selector, key)
-            end = self.spawn("send", _report(sent, callback))
-        self._sends.add(end)
-        end.add_done_callback(self._sends.discard)
+        if batches is not None and is_free and not self.hooks.around_send:
+            batches.send_nowait(taken, self.config.send_timeout_ms if timeout_ms is None else timeout_ms, callback)
+            return
+        sent = self._send(taken, timeout_ms, queue, selector, key)
+        sending = self.spawn("send", _report(sent, callback))
+        self._sends.add(sending)
+        sending.add_done_callback(self._sends.discard)
 
     def send_batch(
         self,
@@ -496,22 +489,4 @@ async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | No
         if is_for_caller(problem):
             raise
         error = problem  # an error of the client, or one that the user's selector raised
-    _tell(callback, result, error)
-
-
-def _tell_end(callback: Callback | None, end: asyncio.Future[SendResult]) -> None:
-    error = end.exception()
-    _tell(callback, None if error is not None else end.result(), error)
-
-
-def _tell(callback: Callback | None, result: SendResult | None, error: BaseException | None) -> None:
-    if callback is None:
-        if error is not None:
-            log.warning("background send failed: %s", error)
-        return
-    try:
-        callback(result, error)
-    except BaseException as problem:
-        if is_for_caller(problem):
-            raise
-        log.exception("the callback of a background send failed")
+    tell_callback(callback, result, error)
