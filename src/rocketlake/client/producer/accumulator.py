@@ -27,7 +27,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.service import Service
 from rocketlake.client.calls.answer import SENT_TO_ANOTHER_BROKER
-from rocketlake.client.calls.send import Outgoing, SendResult
+from rocketlake.client.calls.send import Outgoing
 from rocketlake.client.config import ProducerConfig
 from rocketlake.client.errors import SendFailed
 from rocketlake.client.producer.attempts import Attempts, Deadline
@@ -44,13 +44,12 @@ from rocketlake.client.producer.gathering import (
 )
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
-from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["Accumulator"]
 
 
 class Accumulator(Service):
-    """The background batches of one producer. `send` gives the future of a message's result."""
+    """The background batches of one producer. `gathering.send` gives the future of a message's result."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Accumulator(Service):
         self._delay = config.auto_batch_delay_ms / 1000
         self._hurries = 0
         batch_bytes = min(config.auto_batch_bytes_max, config.message_bytes_max)
-        self._gathering = Gathering(
+        self.gathering = Gathering(
             batch_bytes=batch_bytes,
             alone_over=min(max(config.compress_over_bytes, 1), batch_bytes),
             room=config.auto_batch_total_bytes_max,
@@ -83,13 +82,12 @@ class Accumulator(Service):
         """Waits for a batch to be opened; none was."""
         self._news: asyncio.Future[None] | None = None
         """Waits for a batch to end."""
-        self._new_end: Callable[[], asyncio.Future[SendResult]]
         self._sending: dict[Batch, None] = {}
 
     async def start(self) -> None:
         """From now on batches that have waited long enough go out."""
         await super().start()
-        self._new_end = asyncio.get_running_loop().create_future  # Python 3.11 asks Linux for each running loop
+        self.gathering.new_end = asyncio.get_running_loop().create_future
         self.keep("batches", self._send_due)
 
     async def stop(self) -> None:
@@ -107,24 +105,18 @@ class Accumulator(Service):
         """How many messages of `send_nowait` are on their way."""
         return self._background.count
 
-    def send(self, message: Message, fixed: MessageQueue | None, limit_ms: int) -> asyncio.Future[SendResult]:
-        """Take the message, which the caller leaves alone from now on. A cancelled future takes it back until it goes
-        out; afterwards it changes nothing.
-        """
-        end = self._new_end()
-        self._gathering.take(message, fixed, limit_ms, end)
-        return end
-
     def send_nowait(self, message: Message, limit_ms: int, callback: Callback | None) -> None:
-        """The same without a future, which would cost as much as all the rest; the callback is told the end."""
-        self._gathering.take(message, None, limit_ms, CallbackEnd(self._background, callback))
+        """Take the message as `gathering.send` does. Without a future, which would cost as much as all the rest: the
+        callback is told the end.
+        """
+        self.gathering.take(message, None, limit_ms, CallbackEnd(self._background, callback))
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
         """Inside, batches do not wait for more messages."""
         self._hurries += 1
         try:
-            self._gathering.close_due(float("inf"))
+            self.gathering.close_due(float("inf"))
             yield
         finally:
             self._hurries -= 1
@@ -146,14 +138,14 @@ class Accumulator(Service):
 
     def _waited_for(self) -> list[Entry]:
         entries = [entry for batch in self._sending for entry in batch.entries]
-        return [entry for entry in entries + self._gathering.entries() if not entry.end.done()]
+        return [entry for entry in entries + self.gathering.entries() if not entry.end.done()]
 
     # when a batch goes out
 
     def _opened(self, batch: Batch) -> None:
         batch.due = self._clock.monotonic() + self._delay
         if self._hurries or not self._delay:
-            asyncio.get_running_loop().call_soon(self._gathering.close, batch)
+            asyncio.get_running_loop().call_soon(self.gathering.close, batch)
         elif self._first is not None and not self._first.done():
             self._first.set_result(None)
 
@@ -164,14 +156,14 @@ class Accumulator(Service):
 
     async def _send_due(self) -> None:
         """One round of the duty: wait for the oldest open batch, and send what is due then."""
-        if self._gathering.next_due() is None:
+        if self.gathering.next_due() is None:
             self._first = asyncio.get_running_loop().create_future()
             await self._first
-        due = self._gathering.next_due()
+        due = self.gathering.next_due()
         if due is None:
             return
         await self._clock.sleep(due - self._clock.monotonic())
-        self._gathering.close_due(self._clock.monotonic())
+        self.gathering.close_due(self._clock.monotonic())
 
     # from a batch to the end of its messages
 
@@ -189,7 +181,7 @@ class Accumulator(Service):
             raise
         finally:
             del self._sending[batch]
-            self._gathering.free(batch.size)
+            self.gathering.free(batch.size)
             if self._news is not None:
                 if not self._news.done():
                     self._news.set_result(None)

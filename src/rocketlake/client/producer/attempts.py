@@ -123,7 +123,8 @@ class Attempts:
     async def _repeat(self, send: _Send) -> SendResult:
         while send.tries > 0 and not (send.attempts and self._instance.is_closed):
             queue = send.fixed or await self._choose(send)
-            await self._wait(send, queue)
+            if send.turn is not None or send.attempts:  # most sends have nothing to wait for
+                await self._wait(send, queue)
             if send.turn is not None and send.turn.is_late:
                 send.note(queue.broker_name, LinkError(_LATE, where=send.address or ""))
                 break

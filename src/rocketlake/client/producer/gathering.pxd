@@ -56,6 +56,10 @@ cdef class Gathering:
     cdef object _opened, _began, _line
     cdef dict _open
 
+    cdef public object new_end
+
+    cpdef send(self, message, fixed, limit_ms)
+
     @cython.locals(entry=Entry)
     cpdef take(self, message, fixed, limit_ms, end)
 

@@ -13,9 +13,10 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.send import SendResult
 from rocketlake.client.user_functions import is_for_caller
 from rocketlake.codec import property_text
 from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, PROPERTIES_BYTES_MAX
@@ -41,8 +42,8 @@ _KEY_PAIR_BYTES = len(names.UNIQUE_KEY) + 2
 _WAIT = names.WAIT
 _RETRY = RETRY_PREFIX
 
-Callback = Callable[[Any, BaseException | None], None]
-"""Called with the result (SendResult) or with the error of a send; the other argument is None."""
+Callback = Callable[[SendResult | None, BaseException | None], None]
+"""Called with the result or with the error of a send; the other argument is None."""
 
 
 class End(Protocol):
@@ -50,7 +51,7 @@ class End(Protocol):
 
     def done(self) -> bool: ...
 
-    def set_result(self, result: Any, /) -> None: ...
+    def set_result(self, result: SendResult, /) -> None: ...
 
     def set_exception(self, error: Exception, /) -> None: ...
 
@@ -80,7 +81,7 @@ class CallbackEnd:
         """True once it is told."""
         return self._is_done
 
-    def set_result(self, result: Any) -> None:
+    def set_result(self, result: SendResult) -> None:
         """Tell the result."""
         self._tell(result, None)
 
@@ -88,7 +89,7 @@ class CallbackEnd:
         """Tell the error."""
         self._tell(None, error)
 
-    def _tell(self, result: Any, error: BaseException | None) -> None:
+    def _tell(self, result: SendResult | None, error: BaseException | None) -> None:
         self._is_done = True
         self._background.count -= 1
         try:
@@ -100,7 +101,7 @@ class CallbackEnd:
             asyncio.get_running_loop().call_soon(_raise, problem)
 
 
-def tell_callback(callback: Callback | None, result: Any, error: BaseException | None) -> None:
+def tell_callback(callback: Callback | None, result: SendResult | None, error: BaseException | None) -> None:
     """Call it; without one, the log learns of a failure. Raises only what is for the caller, as Ctrl-C."""
     if callback is None:
         if error is not None:
@@ -160,7 +161,18 @@ class Batch:
 class Gathering:
     """The messages of one producer, from their send until their batch has ended."""
 
-    __slots__ = ("_alone_over", "_batch_bytes", "_began", "_held", "_key_bytes", "_line", "_open", "_opened", "_room")
+    __slots__ = (
+        "_alone_over",
+        "_batch_bytes",
+        "_began",
+        "_held",
+        "_key_bytes",
+        "_line",
+        "_open",
+        "_opened",
+        "_room",
+        "new_end",
+    )
 
     def __init__(
         self,
@@ -182,11 +194,21 @@ class Gathering:
         self._key_bytes = _KEY_PAIR_BYTES + key_bytes
         self._opened = opened
         self._began = began
+        self.new_end: Callable[[], asyncio.Future[SendResult]] = asyncio.Future
+        """Makes a future of the loop that runs: Python 3.11 asks Linux for it each time."""
         self._held = 0
         self._line: deque[Entry] = deque()
         """Messages that wait for room."""
         self._open: dict[tuple[str, MessageQueue | None], Batch] = {}
         """Batches that wait for more messages, oldest first."""
+
+    def send(self, message: Message, fixed: MessageQueue | None, limit_ms: int) -> asyncio.Future[SendResult]:
+        """The same as `take`; the future of its result. Cancelled, it takes the message back until that
+        goes out; afterwards it changes nothing.
+        """
+        end: asyncio.Future[SendResult] = self.new_end()
+        self.take(message, fixed, limit_ms, end)
+        return end
 
     def take(self, message: Message, fixed: MessageQueue | None, limit_ms: int, end: End) -> None:
         """Take a message that nobody else changes. UsageError for properties that no text can hold."""
@@ -314,7 +336,7 @@ def give_keys(entries: Sequence[Entry], keys: Sequence[str]) -> Keyed:
     return messages, texts, behind, ids
 
 
-def tell(entries: Sequence[Entry], results: Sequence[object]) -> None:
+def tell(entries: Sequence[Entry], results: Sequence[SendResult]) -> None:
     """Each message has its result, unless its caller has given it up."""
     for number, entry in enumerate(entries):
         if not entry.end.done():

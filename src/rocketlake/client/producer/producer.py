@@ -188,16 +188,16 @@ class Producer(Service):
         key: str | int | None,
     ) -> SendResult:
         """Through a background batch. `around_send` is for this message, the hooks of attempts are for its batch."""
-        batches = self._batches
-        assert batches is not None
+        assert self._batches is not None
+        gathering = self._batches.gathering
         self._check(message)
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
         if not self.hooks.around_send and queue is None and selector is None and key is None:
-            return await batches.send(message, None, limit_ms)
+            return await gathering.send(message, None, limit_ms)
         with self._around((message,)) as sending:
             queue = await self._fixed_queue(message, self._deadline(timeout_ms), queue, selector, key)
             self._must_run()  # it may have been stopped while the route was looked for
-            result = await batches.send(message, queue, limit_ms)
+            result = await gathering.send(message, queue, limit_ms)
             if sending is not None:
                 sending.results = (result,)
             return result
