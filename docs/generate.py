@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from locks.bill import licences_page
 from rocketlake.admin import Admin, GroupReset, TopicChange, results
 from rocketlake.base.settings.config_file import java_name
 from rocketlake.broker import dispatch_table as broker_table
@@ -142,6 +143,7 @@ def signature_text(name: str, method: Callable[..., Any]) -> str:
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
     made = {"settings.md": settings_page(), "codes.md": codes_page(), "admin.md": admin_page()}
+    made["licences.md"] = "\n".join(licences_page()) + "\n"
     return {REFERENCE / name: text for name, text in made.items()}
 
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from interop import checksums
+
 HERE = Path(__file__).resolve().parent / "java"
 TARGET = HERE / "target"
 OPENS = [
@@ -46,16 +48,27 @@ def _kept(name: str) -> str:
 
 
 def _fetched(name: str) -> str:
+    """Fetch them, and keep where they are if each is the one that we know. Raises WrongJar."""
+    jars = fetched_jars(name)
+    checksums.check(jars)
+    text = ":".join(map(str, jars))
+    (TARGET / f"{name}.classpath").write_text(text)
+    return text
+
+
+def fetched_jars(name: str) -> list[Path]:
+    """The jars of `<name>.pom.xml`, fetched by Maven where they are not there; not compared with what we know."""
     for tool in ("java", "javac", "mvn"):
         if not shutil.which(tool):
             raise PeerMissing(f"Apache RocketMQ ({name}): `{tool}` is not installed")
-    kept, pom = TARGET / f"{name}.classpath", HERE / f"{name}.pom.xml"
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={kept}"]
+    told, pom = TARGET / f"{name}.classpath.new", HERE / f"{name}.pom.xml"
+    TARGET.mkdir(parents=True, exist_ok=True)
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={told}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stdout[-300:])
         raise PeerMissing(f"Apache RocketMQ ({name}): Maven could not fetch its jars: {reason}")
-    return kept.read_text().strip()
+    return [Path(jar) for jar in told.read_text().strip().split(":")]
 
 
 def compiled_drivers(name: str) -> str:
