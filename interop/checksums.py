@@ -1,7 +1,7 @@
 """Owns the SHA-256 of every jar that the Java peers are made of: interop/java/checksums.txt.
 
-`python -m interop.checksums` fetches the peers of all poms and writes the file anew, for a commit that changes a pom: look
-at the lines that changed. Otherwise a jar with another checksum, or with none, is an error, not a skip.
+`python -m interop.checksums` fetches the peers of all poms and writes the file anew, for a commit that changes a pom:
+look at the lines that changed. Otherwise a jar with another checksum, or with none, is an error, not a skip.
 Must not know   what peers do with their jars.
 """
 

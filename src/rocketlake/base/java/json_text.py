@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["DEPTH_MAX", "TEXT_BYTES_MAX", "JsonError", "parse", "to_text", "to_text_unquoted_keys"]
+__all__ = ["DEPTH_MAX", "TEXT_BYTES_MAX", "JsonError", "join_surrogates", "parse", "to_text", "to_text_unquoted_keys"]
 
 TEXT_BYTES_MAX = 64 * 1024 * 1024
 DEPTH_MAX = 64
@@ -210,7 +210,7 @@ class _Reader:
         inner = found.group()[1:-1]
         if "\\" in inner:
             inner = _ESCAPE.sub(_unescape, inner)
-        return _SURROGATES.sub(_join_surrogates, inner)
+        return join_surrogates(inner)
 
     def _error(self, what: str) -> JsonError:
         return JsonError(f"{what} at character {self._position} of the JSON text")
@@ -223,7 +223,12 @@ def _unescape(found: re.Match[str]) -> str:
     return _ESCAPED.get(code, code)
 
 
-def _join_surrogates(found: re.Match[str]) -> str:
+def join_surrogates(text: str) -> str:
+    """Text whose characters were escaped as Java does, in halves: pairs become characters, single halves U+FFFD."""
+    return _SURROGATES.sub(_joined, text)
+
+
+def _joined(found: re.Match[str]) -> str:
     pair = found.group()
     if len(pair) == 2:
         return chr(0x10000 + ((ord(pair[0]) - 0xD800) << 10) + (ord(pair[1]) - 0xDC00))

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
+from rocketlake.base.java.json_text import join_surrogates
 from rocketlake.base.logs import get_logger
 
 __all__ = [
@@ -271,7 +272,9 @@ def _logical_lines(text: str) -> typing.Iterator[tuple[int, str]]:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _unescape_one(found.group(1)), text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    return join_surrogates(_ESCAPE.sub(lambda found: _unescape_one(found.group(1)), text))
 
 
 def _unescape_one(code: str) -> str:

@@ -137,6 +137,7 @@ def test_java_names_are_camel_case_unless_given():
         ("a=1\\\n   2\\\n   3\nb=2", {"a": "123", "b": "2"}),
         ("a\\=b\\:c=d", {"a=b:c": "d"}),
         ("a=x\\ty\\u00e9", {"a": "x\tyé"}),
+        ("\\ud83d\\ude00=\\ud83d\\ude00\\ud800", {"😀": "😀\ufffd"}),
         ("a", {"a": ""}),
         ("a=b=c#d", {"a": "b=c#d"}),
         ("a=1\na=2", {"a": "2"}),
