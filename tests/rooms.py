@@ -16,6 +16,7 @@ ROOMS = {
     " integration/test_takeover*.py",
     "auth": "unit/auth integration/test_access_control*.py integration/test_how_to_access_control.py"
     " integration/test_certificate_users.py"
+    " integration/test_audit_topic.py"
     " parity/test_signed_frames.py interop/test_access_control.py"
     " integration/test_gate.py integration/test_strangers.py integration/test_local_asker.py"
     " integration/test_slaves_prove_themselves.py",

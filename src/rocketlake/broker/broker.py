@@ -181,7 +181,8 @@ class Broker(Service):
         audit = None
         if accounts is not None:
             served += AccountRequests(accounts).rows()
-            audit = Audit(ground.accounts.audit_path, self._seams.files, self._clock, self.health)
+            also = None if self.sending.audit is None else self.sending.audit.note
+            audit = Audit(ground.accounts.audit_path, self._seams.files, self._clock, self.health, also)
         dispatcher = Dispatcher(served, ground.gate, audit)
         ground.late_log.serve = partial(dispatcher.serve_behind, ground.late_log.check)
         ground.cold_requests.serving_now = dispatcher.serving_now

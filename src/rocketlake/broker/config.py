@@ -319,6 +319,11 @@ class BrokerConfig:
     certificate_users: bool = setting(
         False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
     )
+    audit_topic_enabled: bool = setting(
+        False,
+        java="auditTopicEnable",
+        why="a master stores each line of its audit.jsonl in the topic RMQ_SYS_AUDIT_TOPIC, too",
+    )
     accounts_path: str = setting("", why="file of users and policies; empty: config/accounts.json in storePathRootDir")
     first_user: str = setting(
         "",
@@ -450,6 +455,11 @@ class BrokerConfig:
                     hint="use letters, digits, _, - and single dots, at most 100 characters",
                 )
 
+        if self.audit_topic_enabled and not self.authorization_enabled:
+            raise UsageError(
+                "setting auditTopicEnable: without rules everybody could read who did what",
+                hint="set authenticationEnabled=true and authorizationEnabled=true, or leave it out",
+            )
         if self.controller_mode:
             self._check_controller_mode()
         elif self.min_in_sync_replicas > 1:

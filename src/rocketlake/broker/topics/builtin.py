@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rocketlake.model.names import reply_topic
 from rocketlake.model.topic import (
+    AUDIT_TOPIC,
     BENCHMARK_TOPIC,
     DELAY_TOPIC,
     HALF_TOPIC,
@@ -37,6 +38,7 @@ def builtin_topics(
     broker_topic: bool,
     delay_levels: int,
     trace_topic: str | None,
+    audit_topic: bool = False,
 ) -> list[TopicConfig]:
     """Built-in topics; `template_queues` of TBW102, `trace_topic=None`: tracing is off."""
     topics = [
@@ -57,6 +59,8 @@ def builtin_topics(
         topics.append(_topic(TEMPLATE_TOPIC, template_queues, Perm.INHERIT | _READ_WRITE))
     if trace_topic is not None:
         topics.append(_topic(trace_topic, 1))
+    if audit_topic:
+        topics.append(_topic(AUDIT_TOPIC, 1, Perm.READ))
     return topics
 
 

@@ -135,4 +135,5 @@ def _builtin_topics(config: BrokerConfig, levels: DelayLevels) -> list[TopicConf
         broker_topic=config.broker_topic,
         delay_levels=levels.highest,
         trace_topic=config.trace_topic if config.trace_topic_enabled else None,
+        audit_topic=config.audit_topic_enabled,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from rocketlake.broker.dispatch_table import sending_rows
+from rocketlake.broker.intake.audit_topic import AuditTopic
 from rocketlake.broker.intake.large_batches import LargeBatches
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
 from rocketlake.broker.processors.reply import SendReply
@@ -81,6 +82,11 @@ class Sending(MasterWing):
         self.tables = (self.sequences,)
         self.rows = tuple(sending_rows(send, send_back, reply))
         self.run = send_run(ground, single, sequenced, transactions.end_runs)
+        self.audit: AuditTopic | None = None
+        """Stores what the audit notes, where that is asked for."""
+        if config.now.audit_topic_enabled:
+            self.audit = AuditTopic(store, ground.role, clock, ground.role.address)
+            self.adopt(self.audit)
         self._large = large
         self._held = (ground.auto_create.held, sequenced.held)
 

@@ -11,6 +11,7 @@ once a second at most. A line is in the page cache when its request is answered:
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -39,11 +40,15 @@ _CHANGES: Final = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 class Audit:
     """Of one server; its files are `path`, `path.1` (older) and so on."""
 
-    def __init__(self, path: Path, files: Files, clock: Clock, health: Health) -> None:
+    def __init__(
+        self, path: Path, files: Files, clock: Clock, health: Health, also: Callable[[bytes], None] | None = None
+    ) -> None:
+        """`also`: gets each line behind the file, whether or not the file could be written."""
         self._path = path
         self._files = files
         self._clock = clock
         self._health = health
+        self._also = also
         self._file: File | None = None
         self._end = 0
         self._refused: dict[tuple[str, str, int], float] = {}
@@ -64,6 +69,8 @@ class Audit:
             self._health.set(_TROUBLE, f"{self._path} cannot be written: {error.strerror}")
         else:
             self._health.set(_TROUBLE, "")
+        if self._also is not None:
+            self._also(line.rstrip(b"\n"))
 
     def _is_told(self, request: Request) -> bool:
         now, host = self._clock.monotonic(), request.asker.remote[0]
