@@ -30,10 +30,12 @@ MANY_PARAMETERS = {
 }
 LARGE_FOLDERS = {
     "broker/processors",  # one file for each family of requests
+    "broker/wings",  # one file for each feature
     "cli",  # one file for each command
     "client/consumer",
     "net",
     "protocol/bodies",  # one file for each body
+    "protocol/headers",  # one file for each family of requests
     "spark/lake",
     "spark/pipeline",
     "spark/scan",

@@ -31,6 +31,7 @@ from rocketlake.broker.wings.copies import Copies, Editions
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground, Seams
 from rocketlake.broker.wings.membership import Membership
+from rocketlake.broker.wings.popping import Popping
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.sending import Sending
@@ -128,6 +129,7 @@ class Broker(Service):
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
         self.sending = Sending(ground, self.clients, self.transactions)
+        self.popping = Popping(ground, self.delay)
         self.membership = Membership(ground, self.cluster, self) if ground.config.now.controller_mode else None
         stream = self.membership.stream if self.membership is not None else None
         self.replicas = Replicas(ground, self.cluster.master, self.sending, stream)
@@ -141,15 +143,25 @@ class Broker(Service):
             sending=self.sending,
             delay=self.delay,
         )
-        self.editions = Editions(ground, self.cluster, self.replicas, self.delay, self.sending.sequences)
+        sequences = self.sending.sequences
+        self.editions = Editions(
+            ground, self.cluster, self.clients, replicas=self.replicas, delay=self.delay, sequences=sequences
+        )
         mark = self.membership.mark if self.membership is not None else str
-        self.copies = Copies(ground, self.cluster, self.delay, self.sending.sequences, mark)
+        self.copies = Copies(ground, self.cluster, self.clients, self.delay, sequences, mark)
         self._takeover: tuple[TakeoverWing, ...] = ()
         if self.membership is None:
             self._takeover = (TakeoverWing(ground, self.cluster, self.copies, self.replicas, self),)
-        self._inner_wings = (self.clients, self.delay, self.transactions, self.sending, self.administration)
+        self._inner_wings = (
+            self.clients,
+            self.delay,
+            self.transactions,
+            self.sending,
+            self.popping,
+            self.administration,
+        )
         """They start before the listeners and stop after them."""
-        self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
+        self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending, self.popping)
         self._slave_wings: tuple[SlaveWing, ...] = (self.copies,)
         self._of_group = (self.membership,) if self.membership is not None else self._takeover
         self._role_change = asyncio.Lock()
@@ -165,6 +177,7 @@ class Broker(Service):
             *self._of_group,
         )
         self._arrivals = {topic: call for wing in self.wings for topic, call in wing.arrivals.items()}
+        self._listeners = [listener for wing in self.wings for listener in wing.listeners]
         for wing in self.wings:
             ground.saver.add(*wing.tables)
 
@@ -465,10 +478,11 @@ class Broker(Service):
     # -- messages that arrive ------------------------------------------------------------------------------------------
 
     def _is_awaited(self, topic: str, queue_id: int) -> bool:
-        return topic in self._arrivals or self.reading.hold.has_waiters((topic, queue_id))
+        return topic in self._arrivals or any(each.is_awaited(topic, queue_id) for each in self._listeners)
 
     def _message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, _store_ms: int) -> None:
-        self.reading.hold.reached((topic, queue_id), max_offset, tag_code)
+        for listener in self._listeners:
+            listener.arrived(topic, queue_id, max_offset, tag_code)
         arrived = self._arrivals.get(topic)
         if arrived is not None:
             arrived(queue_id)

@@ -22,6 +22,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
+from rocketlake.broker.updatable import UPDATABLE
 from rocketlake.model.topic import Perm
 from rocketlake.net.http.settings import LOOPBACK, METRICS_PORT, SAMPLES_MAX, MetricsChoice, MetricsExporter
 from rocketlake.net.local_address import host_name
@@ -401,6 +402,32 @@ class BrokerConfig:
         why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
     )
 
+    # Behaviour: pops
+    retry_topic_v2: bool = setting(
+        False,
+        java="enableRetryTopicV2",
+        why="popped messages come again through %RETRY%group+topic instead of %RETRY%group_topic",
+    )
+    pop_retry_percent: int = setting(
+        20,
+        java="popFromRetryProbability",
+        low=0,
+        high=100,
+        why="of a hundred pops so many look for messages that come again first",
+    )
+    shows_retry_topic: bool = setting(
+        False,
+        java="popResponseReturnActualRetryTopic",
+        why="consumers see the retry topic of a message that comes again",
+    )
+    held_pops_max: int = setting(100_000, java="maxPopPollingSize", low=1, why="most pops that wait at once")
+    held_pops_of_queue_max: int = setting(
+        1024, java="popPollingSize", low=1, why="most pops of one group that wait at one queue"
+    )
+    revive_interval_ms: int = setting(
+        1000, java="reviveInterval", low=10, why="pause between searches for popped messages that must come again"
+    )
+
     # Speed
     request_body_bytes_max: int = setting(
         1 << 20, low=1 << 16, why="largest body of a request that is no send, such as a list of topics or a heartbeat"
@@ -545,37 +572,6 @@ class BrokerConfig:
         if self.ha_listen_port == 0:
             return self.listen_port + 1 if self.listen_port else 0
         return None if self.ha_listen_port < 0 else self.ha_listen_port
-
-
-UPDATABLE = frozenset(
-    {
-        "permission",
-        "auto_create_topic",
-        "trace_on",
-        "start_accept_send_ms",
-        "long_polling_enabled",
-        "short_polling_ms",
-        "slave_read_enabled",
-        "offset_check_in_slave",
-        "lite_pull_enabled",
-        "property_filter_enabled",
-        "reject_transactions",
-        "recall_enabled",
-        "recall_when_not_writeable",
-        "store_replies",
-        "transaction_timeout_ms",
-        "transaction_checks_max",
-        "transaction_check_interval_ms",
-        "transaction_op_bytes_max",
-        "transaction_op_interval_ms",
-        "fast_failure",
-        "send_age_max_ms",
-        "pull_age_max_ms",
-        "heartbeat_age_max_ms",
-        "admin_age_max_ms",
-    }
-)
-"""Settings that UPDATE_BROKER_CONFIG may change: none of them names a file, an address or who may do what."""
 
 
 class LiveConfig(LiveSettings[BrokerConfig]):

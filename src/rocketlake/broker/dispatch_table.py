@@ -23,6 +23,7 @@ from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.flow_control import Lane
 from rocketlake.broker.membership.epoch_answer import EpochAnswer
 from rocketlake.broker.membership.notices import Notices
+from rocketlake.broker.processors.ack import Ack
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
@@ -35,6 +36,7 @@ from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.half_list import HalfList
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
+from rocketlake.broker.processors.pop import PopMessage
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.recall import Recall
@@ -62,6 +64,7 @@ __all__ = [
     "group_rows",
     "membership_rows",
     "offset_rows",
+    "pop_rows",
     "reading_rows",
     "replica_rows",
     "sending_rows",
@@ -157,6 +160,15 @@ def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
     yield Row(
         Code.GET_EARLIEST_MSG_STORETIME, offset.earliest_time, Lane.QUICK, on.topic(SUB, GET), cold=Cold.ANY_ORDER
     )
+
+
+def pop_rows(pop: PopMessage, ack: Ack) -> Iterator[Row]:
+    """Messages that are handed out for a while, and what consumers say of them."""
+    yield Row(Code.POP_MESSAGE, pop.pop, Lane.PULL, _READS)
+    yield Row(Code.ACK_MESSAGE, ack.ack, Lane.QUICK, body_needs.POPPED, cold=Cold.ANY_ORDER)
+    yield Row(Code.BATCH_ACK_MESSAGE, ack.batch, Lane.QUICK, body_needs.BATCH_ACK, _SMALL, cold=Cold.ANY_ORDER)
+    yield Row(Code.CHANGE_MESSAGE_INVISIBLETIME, ack.change, Lane.QUICK, body_needs.POPPED, cold=Cold.ANY_ORDER)
+    yield Row(Code.POLLING_INFO, pop.polling_info, Lane.QUICK, on.topic(GET) & on.group(GET))
 
 
 def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:

@@ -95,4 +95,5 @@ async def test_sends_and_pulls_are_in_the_lanes_that_limit_them(table: dict[Code
     assert {code for code, row in table.items() if row.lane is Lane.PULL} == {
         Code.PULL_MESSAGE,
         Code.LITE_PULL_MESSAGE,
+        Code.POP_MESSAGE,
     }

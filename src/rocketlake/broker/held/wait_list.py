@@ -1,4 +1,4 @@
-"""Waiters with a key, a deadline and an asker: held pulls now, held pops and notifications later.
+"""Waiters with a key, a deadline and an asker: held pulls, held pops.
 
 Owns        the waiters of each key, of each asker and of each tenth of a second; the one timer that ends them.
 Must not know   requests, answers, what a key and a position mean.
@@ -128,6 +128,17 @@ class WaitList(Service, Generic[_K]):
     def wake(self, key: _K) -> None:
         """Wake all that wait at this key, because what they wait for has changed."""
         self._wake(list(self._keys.get(key, ())))
+
+    def wake_one(self, key: _K, tag_code: int | None = None) -> None:
+        """Wake the waiter that has waited longest at this key; with a tag code, of those it concerns."""
+        for waiter in self._keys.get(key, ()):
+            if tag_code is None or waiter.match is None or waiter.match(tag_code):
+                self._wake([waiter])
+                return
+
+    def count_at(self, key: _K) -> int:
+        """How many wait at this key."""
+        return len(self._keys.get(key, ()))
 
     def _wake(self, woken: list[Waiter[_K]]) -> None:
         if not woken:

@@ -23,6 +23,14 @@ class PullHold(WaitList[tuple[str, int]]):
         """`held_max`: pullThreadPoolQueueCapacity; `held_of_one_max`: heldPullsOfOneMax."""
         super().__init__("pull-hold", clock, turns, held_max, held_of_one_max)
 
+    def is_awaited(self, topic: str, queue_id: int) -> bool:
+        """True if a pull waits at this queue."""
+        return self.has_waiters((topic, queue_id))
+
+    def arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int) -> None:
+        """A message with this tag code came into a queue, which ends at `max_offset` now."""
+        self.reached((topic, queue_id), max_offset, tag_code)
+
     def wake_topic(self, topic: str) -> None:
         """Wake all pulls of a topic, because the topic is gone."""
         for queue in self.keys():

@@ -14,9 +14,11 @@ from collections.abc import Callable, Mapping
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
+from rocketlake.base.java.json_text import to_text
 from rocketlake.base.logs import get_logger
 from rocketlake.base.settings.config_file import parse_properties, to_properties
 from rocketlake.base.settings.live_settings import NotLive
+from rocketlake.broker.clients.request_modes import RequestModes
 from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.config import BrokerRole, LiveConfig
@@ -56,6 +58,7 @@ class AdminBroker:
         topics: TopicTable,
         store: MessageStore,
         stats: BrokerStats,
+        request_modes: RequestModes,
         delays: DelayProgress,
         schedule: DelaySchedule,
         timer: Timer,
@@ -72,6 +75,7 @@ class AdminBroker:
         self._topics = topics
         self._store = store
         self._stats = stats
+        self._request_modes = request_modes
         self._delays = delays
         self._schedule = schedule
         self._timer = timer
@@ -116,8 +120,8 @@ class AdminBroker:
         return Reply(body=self._timer.progress.to_bytes())
 
     def request_modes(self, _request: Request) -> Reply:
-        """GET_ALL_MESSAGE_REQUEST_MODE: no topic has one, every topic is pulled."""
-        return Reply(body=b'{"messageRequestModeMap":{}}')
+        """GET_ALL_MESSAGE_REQUEST_MODE."""
+        return Reply(body=to_text(self._request_modes.on_wire()))
 
     def stats(self, request: Request) -> Reply:
         """VIEW_BROKER_STATS_DATA."""

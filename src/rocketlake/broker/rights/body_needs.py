@@ -11,23 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rocketlake.auth.action import AccessRefused, Action, Need, on_group, on_topic
+from rocketlake.model.pop import NO_RETRY, RETRY_MARKS, mark_of, pop_retry_topic
 from rocketlake.net.gate.needs import Needs, needs
 from rocketlake.net.request import Request
 from rocketlake.protocol.bodies.assignment import AssignmentRequest, RequestModeBody
 from rocketlake.protocol.bodies.group import GroupConfigList, GroupEntry
 from rocketlake.protocol.bodies.heartbeat import ClientConfigCheck, Heartbeat
 from rocketlake.protocol.bodies.lock import LockBody
+from rocketlake.protocol.bodies.pop import BatchAckBody
 from rocketlake.protocol.bodies.topic import TopicConfigList
 from rocketlake.protocol.headers.client import UnregisterClientHeader
+from rocketlake.protocol.headers.pop import AckHeader
 
 __all__ = [
     "ASSIGNMENT",
+    "BATCH_ACK",
     "CHECK_CONFIG",
     "CREATE_GROUP",
     "CREATE_GROUPS",
     "CREATE_TOPICS",
     "HEARTBEAT",
     "LOCK",
+    "POPPED",
     "REQUEST_MODE",
     "UNREGISTER",
 ]
@@ -73,6 +78,22 @@ def _request_mode(request: Request) -> Iterator[Need]:
     yield on_topic(_given(body.topic), _SUB)
 
 
+def _popped(request: Request) -> Iterator[Need]:
+    """A message may lie in a retry topic of the group, which belongs to the group."""
+    header = request.header(AckHeader)
+    yield on_group(_given(header.consumer_group), _SUB)
+    if mark_of(header.topic) == NO_RETRY:
+        yield on_topic(_given(header.topic), _SUB)
+    elif not header.topic.startswith(tuple(pop_retry_topic("", header.consumer_group, mark) for mark in RETRY_MARKS)):
+        raise AccessRefused(f"{header.topic} is no retry topic of group {header.consumer_group}", hint="name its group")
+
+
+def _batch_ack(request: Request) -> Iterator[Need]:
+    for group, topic in {(entry.group, entry.topic) for entry in BatchAckBody.decode(request.body).acks}:
+        yield on_group(_given(group), _SUB)
+        yield on_topic(_given(topic), _SUB)
+
+
 def _topics(request: Request) -> Iterator[Need]:
     for entry in TopicConfigList.decode(request.body).topics:
         yield on_topic(_given(entry.topic_name), _CREATE)
@@ -98,6 +119,8 @@ UNREGISTER: Needs = needs(_unregister, _SUB)
 LOCK: Needs = needs(_lock, _SUB)
 CHECK_CONFIG: Needs = needs(_check_config, _SUB)
 ASSIGNMENT: Needs = needs(_assignment, _SUB)
+POPPED: Needs = needs(_popped, _SUB)
+BATCH_ACK: Needs = needs(_batch_ack, _SUB)
 REQUEST_MODE: Needs = needs(_request_mode, Action.UPDATE)
 CREATE_TOPICS: Needs = needs(_topics, _CREATE)
 CREATE_GROUP: Needs = needs(_group, _CREATE)

@@ -127,6 +127,7 @@ class Administration(Wing):
             topics=ground.topics,
             store=ground.store,
             stats=ground.stats,
+            request_modes=self._clients.request_modes,
             delays=self._delay.progress,
             schedule=self._delay.schedule,
             timer=self._delay.timer,

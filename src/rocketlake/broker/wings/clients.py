@@ -14,6 +14,7 @@ from rocketlake.broker.clients.member_locks import MemberLocks
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.push import Push
 from rocketlake.broker.clients.queue_locks import QueueLocks
+from rocketlake.broker.clients.request_modes import RequestModes
 from rocketlake.broker.dispatch_table import client_rows
 from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.client import Client
@@ -37,7 +38,17 @@ class Clients(Wing):
         self.producers = ProducerTable(clock, places)
         self.queue_locks = QueueLocks(clock)
         self.client_ids = ClientIds(clock, config.now.memberships_max, config.now.memberships_of_one_max)
-        assignment = Assignment(self.consumers, cluster.queues.find)
+        self.request_modes = RequestModes(ground.table_path("messageRequestMode.json"), ground.seams.files, clock)
+        assignment = Assignment(
+            self.consumers,
+            cluster.queues.find,
+            modes=self.request_modes,
+            topics=ground.topics,
+            groups=ground.groups,
+            role=ground.role,
+            kept=ground.kept,
+        )
+        self.tables = (self.request_modes,)
         client = Client(
             config=config,
             consumers=self.consumers,

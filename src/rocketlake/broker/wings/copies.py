@@ -15,6 +15,7 @@ from rocketlake.broker.producer_sequences.unmarked import UnmarkedLog
 from rocketlake.broker.replicas.copied import CopiedTable, DeletedTopics, TimerProgress
 from rocketlake.broker.replicas.copies import TableCopies
 from rocketlake.broker.replicas.master_calls import MasterCalls
+from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
@@ -30,11 +31,18 @@ class Editions(Wing):
     """Tells slaves which tables are newer. Stops before the listeners, so that each held question is answered."""
 
     def __init__(
-        self, ground: Ground, cluster: Cluster, replicas: Replicas, delay: Delay, sequences: ProducerSequences
+        self,
+        ground: Ground,
+        cluster: Cluster,
+        clients: Clients,
+        *,
+        replicas: Replicas,
+        delay: Delay,
+        sequences: ProducerSequences,
     ) -> None:
         super().__init__("editions", ground.clock)
         editions = ground.editions
-        editions.add_settings(topics=ground.topics, groups=ground.groups)
+        editions.add_settings(topics=ground.topics, groups=ground.groups, request_modes=clients.request_modes)
         editions.add_progress(
             offsets=ground.offsets,
             delays=delay.progress,
@@ -67,6 +75,7 @@ class Copies(SlaveWing):
         self,
         ground: Ground,
         cluster: Cluster,
+        clients: Clients,
         delay: Delay,
         sequences: ProducerSequences,
         mark: Callable[[], str],
@@ -82,6 +91,14 @@ class Copies(SlaveWing):
                 ground.groups,
                 "subscriptionGroupTable",
                 may_be_empty=False,
+            ),
+            CopiedTable(
+                "request_modes",
+                code.GET_ALL_MESSAGE_REQUEST_MODE,
+                clients.request_modes,
+                "messageRequestModeMap",
+                may_be_empty=True,
+                absent=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
             ),
         )
         progress = (

@@ -58,4 +58,5 @@ class Reading(Wing):
             )
         )
         self.run = pull_run(ground, pull)
+        self.listeners = (self.hold,)
         self.adopt(self.hold)

@@ -10,7 +10,7 @@ stops or starts them while the rest of the broker goes on: the store, the listen
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service, stop_each
@@ -21,10 +21,21 @@ from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import Asker, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["Gate", "MasterWing", "SlaveWing", "Wing"]
+__all__ = ["ArrivalListener", "Gate", "MasterWing", "SlaveWing", "Wing"]
 
 Gate: TypeAlias = Callable[[Request], Reply | None]
 """Sees each request before its handler: the answer in the handler's place, or None to let the request pass."""
+
+
+class ArrivalListener(Protocol):
+    """Waits for messages."""
+
+    def is_awaited(self, topic: str, queue_id: int) -> bool:
+        """True if a message of this queue may be waited for: a run of sends asks once, to skip `arrived`."""
+        ...
+
+    def arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int) -> None:
+        """A message with this tag code came into a queue, which ends at `max_offset` now."""
 
 
 class Wing(Service):
@@ -41,6 +52,8 @@ class Wing(Service):
         self.gates: Sequence[Gate] = ()
         """Checks of every request of the broker. Runs do not call them, so one gate ends all runs."""
         self.on_link_lost: Sequence[Callable[[Asker], None]] = ()
+        self.listeners: Sequence[ArrivalListener] = ()
+        """Those that wait for messages of any topic."""
         self.arrivals: Mapping[str, Callable[[int], None]] = {}
         """By topic: called with the queue id when a message came into a queue of the topic."""
 

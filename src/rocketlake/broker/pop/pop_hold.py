@@ -1,0 +1,65 @@
+"""Where a pop waits until a message comes or its time is up.
+
+Owns        the keys of held pops, (topic, group, queue id), and the topics whose messages wake them.
+Must not know   requests, answers, subscriptions; how waiters are kept and resumed (held/wait_list.py).
+
+Rule (RocketMQ's PopLongPollingService): a message wakes one waiter of each group that asks for any queue of the topic,
+and one that asks for its queue: those that have waited longest. A message of a retry topic wakes its group only.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.clock import Clock
+from rocketlake.broker.held.wait_list import Waiter, WaitList
+from rocketlake.model.pop import ANY_QUEUE, RETRY_V1, RETRY_V2, pop_retry_topic
+from rocketlake.net.turns import Turns
+
+__all__ = ["PopHold"]
+
+PopKey = tuple[str, str, int]
+"""Topic, group, queue id; the queue id is ANY_QUEUE for a pop that takes any."""
+
+
+class PopHold(WaitList[PopKey]):
+    """All held pops of a broker."""
+
+    def __init__(self, clock: Clock, turns: Turns, held_max: int) -> None:
+        """`held_max`: maxPopPollingSize."""
+        super().__init__("pop-hold", clock, turns, held_max)
+        self._topics: dict[str, dict[PopKey, None]] = {}
+        """By topic: the keys that a message of it wakes. Keys without waiters go when a message comes."""
+
+    async def start(self) -> None:
+        """Begin to hold, also after a stop."""
+        self.is_closed = False
+        await super().start()
+
+    def hold(self, waiter: Waiter[PopKey], hold_ms: int) -> None:
+        """Keep the waiter for at most `hold_ms`."""
+        super().hold(waiter, hold_ms)
+        topic, group, _ = waiter.key
+        for name in (topic, pop_retry_topic(topic, group, RETRY_V1), pop_retry_topic(topic, group, RETRY_V2)):
+            self._topics.setdefault(name, {})[waiter.key] = None
+
+    def is_awaited(self, topic: str, _queue_id: int) -> bool:
+        """True if a message of this queue may wake a pop."""
+        return topic in self._topics
+
+    def arrived(self, topic: str, queue_id: int, _max_offset: int, tag_code: int) -> None:
+        """A message with this tag code came into a queue."""
+        keys = self._topics.get(topic)
+        if keys is None:
+            return
+        for key in list(keys):
+            if not self.has_waiters(key):
+                self._drop(topic, key)
+            elif topic != key[0]:
+                self.wake_one(key)
+            elif key[2] in (ANY_QUEUE, queue_id):
+                self.wake_one(key, tag_code)
+
+    def _drop(self, topic: str, key: PopKey) -> None:
+        keys = self._topics[topic]
+        del keys[key]
+        if not keys:
+            del self._topics[topic]

@@ -1,0 +1,213 @@
+"""One pop: which queues are looked at, in which order, and what is handed out of them.
+
+Owns        the order of queues and of retry topics, where a group starts, the check point before the answer.
+Must not know   requests, rights, how a pop waits.
+
+Rules (RocketMQ's PopMessageProcessor): one pop in `popFromRetryProbability` of a hundred looks at retry topics first,
+the others if the topic gave too little. Queues are looked at downwards from a random one. Messages are handed out only
+if their check point is stored. An offset that leads nowhere moves the group, and the queue is read once more.
+
+One pop reads one retry topic, as in RocketMQ: of the two forms of its name the one that `enableRetryTopicV2` says, half
+of the time the other one if there is such a topic: it was made under the other setting.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rocketlake.base.clock import Clock
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.popped import Popped, named_anew, offsets_of, records_of
+from rocketlake.broker.pop.positions import PopPositions
+from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
+from rocketlake.broker.property_filter import read_tested, record_test
+from rocketlake.broker.rights.pop import PopRight
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.pop import NO_RETRY, RETRY_V1, RETRY_V2, PopHandle, pop_retry_topic
+from rocketlake.model.positions import QueueOffset
+from rocketlake.model.topic import TopicConfig
+from rocketlake.protocol.bodies.pop import CheckPoint
+from rocketlake.protocol.command import Buffer
+from rocketlake.store.disk_wait import NotInMemory
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import GetResult, GetStatus
+
+__all__ = ["Pop", "PopReads"]
+
+_BYTES_MAX = 128 << 20
+_FROM_END = 1
+"""initMode of a consumer that wants new messages only."""
+_LEADS_NOWHERE = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
+_NOT_WANTED = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
+_START = QueueOffset(0)
+
+
+class Pop(NamedTuple):
+    """What one pop asks for. Times in ms."""
+
+    right: PopRight
+    queue_id: int
+    messages_max: int
+    invisible_ms: int
+    init_mode: int
+    pop_ms: int
+    revive_queue: int
+
+
+class _Source(NamedTuple):
+    """The queue that a pop reads, and from where on."""
+
+    topic: str
+    mark: str
+    queue_id: int
+    offset: QueueOffset
+
+
+class PopReads:
+    """Reads for pops that were admitted."""
+
+    def __init__(
+        self,
+        *,
+        config: LiveConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        positions: PopPositions,
+        log: ReviveLog,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._positions = positions
+        self._log = log
+        self._clock = clock
+        self._turn = 0
+
+    def next_revive_queue(self) -> int:
+        """The queue for the next check points: each in its turn."""
+        self._turn = (self._turn + 1) % REVIVE_QUEUES
+        return self._turn
+
+    def read(self, pop: Pop) -> Popped:
+        """Hand out messages. RemoteError if there is a time for them that no check point can have."""
+        found = Popped()
+        draw = random.randrange(100)
+        topic = pop.right.topic
+        retries_first = draw < self._config.now.pop_retry_percent
+        if retries_first:
+            self._read_retries(pop, draw, found)
+        for queue_id in _in_order(topic, pop.queue_id, draw):
+            self._read_queue(pop, topic.name, NO_RETRY, queue_id, found)
+        if not retries_first and found.count < pop.messages_max:
+            self._read_retries(pop, draw, found)
+        return found
+
+    def _read_retries(self, pop: Pop, draw: int, found: Popped) -> None:
+        usual, other = (RETRY_V2, RETRY_V1) if self._config.now.retry_topic_v2 else (RETRY_V1, RETRY_V2)
+        name, group = pop.right.topic.name, pop.right.group.name
+        topics = [(mark, self._topics.get(pop_retry_topic(name, group, mark))) for mark in (usual, other)]
+        if draw % 2 == 0 or topics[0][1] is None:
+            topics.reverse()
+        for mark, topic in topics:
+            if topic is not None:
+                for queue_id in _in_order(topic, -1, draw):
+                    self._read_queue(pop, topic.name, mark, queue_id, found)
+                return
+
+    def _read_queue(self, pop: Pop, topic: str, mark: str, queue_id: int, found: Popped) -> None:
+        group = pop.right.group.name
+        offset = self._start(pop, topic, mark, queue_id)
+        room = pop.messages_max - found.count
+        if room <= 0:
+            found.rest += max(0, self._store.max_offset(topic, queue_id) - offset)
+            return
+        result = self._get(pop, topic, mark, queue_id, offset, room)
+        if result.status in _LEADS_NOWHERE and result.next_offset != offset:
+            offset = result.next_offset
+            self._positions.move(group, topic, queue_id, offset)
+            result = self._get(pop, topic, mark, queue_id, offset, room)
+        if result.status is GetStatus.NOT_IN_MEMORY:
+            found.cold = found.cold or result.cold
+            found.rest += max(0, result.max_offset - offset)
+        elif result.status is GetStatus.FOUND:
+            self._hand_out(pop, _Source(topic, mark, queue_id, offset), result, found)
+        elif result.status in _NOT_WANTED and result.next_offset > offset:
+            self._positions.move(group, topic, queue_id, result.next_offset)
+            found.is_more = found.is_more or result.next_offset < result.max_offset
+            found.rest += max(0, result.max_offset - result.next_offset)
+
+    def _start(self, pop: Pop, topic: str, mark: str, queue_id: int) -> QueueOffset:
+        group = pop.right.group.name
+        offset = self._positions.next_offset(group, topic, queue_id)
+        if offset < 0:
+            offset = 0
+            if pop.init_mode == _FROM_END and mark == NO_RETRY and not self._is_new(topic, queue_id):
+                offset = max(0, self._store.max_offset(topic, queue_id) - 1)
+            self._offsets.commit(group, topic, queue_id, offset)
+        return QueueOffset(offset)
+
+    def _is_new(self, topic: str, queue_id: int) -> bool:
+        """True if the first message ever is still in memory: a consumer of new messages begins with it, too."""
+        try:
+            with self._store.disk_wait.none():
+                return self._store.is_in_memory(topic, queue_id, _START)
+        except NotInMemory:
+            return False
+
+    def _get(self, pop: Pop, topic: str, mark: str, queue_id: int, offset: QueueOffset, room: int) -> GetResult:
+        subscription, match = pop.right.subscription, pop.right.match
+        if mark != NO_RETRY:  # it was wanted when it was handed out first
+            return self._store.get(topic, queue_id, offset, room, _BYTES_MAX, wait=False)
+        if not subscription.is_tag_type:
+            asked = (topic, queue_id, offset, room, _BYTES_MAX)
+            return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=False)
+        return self._store.get(topic, queue_id, offset, room, _BYTES_MAX, match=match, wait=False)
+
+    def _hand_out(self, pop: Pop, source: _Source, result: GetResult, found: Popped) -> None:
+        topic, mark, queue_id, offset = source
+        group, broker = pop.right.group.name, self._config.now.broker_name
+        offsets = offsets_of(result)
+        point = CheckPoint(
+            broker_name=broker,
+            group=group,
+            differences=[each - offset for each in offsets],
+            invisible_ms=pop.invisible_ms,
+            count=len(offsets),
+            pop_ms=pop.pop_ms,
+            queue_id=queue_id,
+            start_offset=offset,
+            topic=topic,
+        )
+        found.rest += max(0, result.max_offset - result.next_offset)
+        if not self._log.put_check_point(point, pop.revive_queue).status.is_stored:
+            found.rest += len(offsets)
+            return
+        self._positions.move(group, topic, queue_id, result.next_offset)
+        pieces: list[Buffer] = list(result.slices)
+        if mark != NO_RETRY and not self._config.now.shows_retry_topic:
+            pieces = [
+                named_anew(
+                    record,
+                    pop.right.topic.name,
+                    str(
+                        PopHandle(offset, pop.pop_ms, pop.invisible_ms, pop.revive_queue, mark, broker, queue_id, each)
+                    ),
+                )
+                for record, each in zip(records_of(result), offsets, strict=True)
+            ]
+        found.add(mark, queue_id, offset, offsets, pieces)
+
+
+def _in_order(topic: TopicConfig, queue_id: int, draw: int) -> Iterator[int]:
+    """The queues to look at."""
+    if queue_id >= 0:
+        yield queue_id
+        return
+    for i in range(topic.read_queues):
+        yield (topic.read_queues - 1 - i + draw) % topic.read_queues

@@ -1,0 +1,95 @@
+"""What one pop has found: the records and the texts of the answer.
+
+Owns        the answer of a pop (RocketMQ's ExtraInfoUtil), the form of records that come from a retry topic.
+Must not know   requests, how messages are found.
+
+Source: docs/internals/wire.md, "POP".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rocketlake.codec import property_text
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record, encode_record
+from rocketlake.codec.record_layout import QUEUE_OFFSET_AT
+from rocketlake.model import property_names as names
+from rocketlake.protocol.command import Buffer
+from rocketlake.store.results import PIECE_BYTES_MIN, ColdPart, GetResult
+
+__all__ = ["Popped", "named_anew", "offsets_of", "records_of"]
+
+_INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class Popped:
+    """The messages of one pop."""
+
+    count: int = 0
+    bytes: int = 0
+    rest: int = 0
+    """Messages that are left in the queues, roughly."""
+    is_more: bool = False
+    """A queue was not read to its end, though nothing in it was for this consumer."""
+    cold: Sequence[ColdPart] = ()
+    """What must be read from disk before a queue can be looked at."""
+    pieces: list[Buffer] = field(default_factory=list)
+    starts: list[str] = field(default_factory=list)
+    offsets: list[str] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+
+    def add(self, mark: str, queue_id: int, start: int, offsets: Sequence[int], pieces: Sequence[Buffer]) -> None:
+        """Add what was found in a queue, read from offset `start` on."""
+        self.count += len(offsets)
+        self.bytes += sum(map(len, pieces))
+        self.pieces.extend(pieces)
+        self.starts.append(f"{mark} {queue_id} {start}")
+        self.offsets.append(f"{mark} {queue_id} {','.join(map(str, offsets))}")
+
+    def body(self) -> list[Buffer]:
+        """The records as the link shall write them: many small pieces cost more to hand over than to copy."""
+        if len(self.pieces) > 1 and self.bytes < len(self.pieces) * PIECE_BYTES_MIN:
+            return [b"".join(self.pieces)]
+        return self.pieces
+
+
+def records_of(result: GetResult) -> Iterator[memoryview]:
+    """The records of a read, one by one."""
+    for piece in result.slices:
+        at = 0
+        while at < len(piece):
+            (size,) = _INT.unpack_from(piece, at)
+            yield piece[at : at + size]
+            at += size
+
+
+def offsets_of(result: GetResult) -> list[int]:
+    """The queue offsets of the records of a read."""
+    return [_LONG.unpack_from(record, QUEUE_OFFSET_AT)[0] for record in records_of(result)]
+
+
+def named_anew(record: memoryview, topic: str, handle: str) -> bytearray:
+    """A record of a retry topic as the consumer of `topic` shall see it: with that topic, and with its handle."""
+    message = decode_record(record, check_crc=False, decompress=False)
+    properties = {**message.properties, names.POP_CK: handle}
+    return encode_record(
+        topic.encode(),
+        message.body,
+        property_text.encode_again(properties),
+        queue_id=message.queue_id,
+        flag=message.flag,
+        queue_offset=message.queue_offset,
+        physical_offset=message.physical_offset,
+        sys_flag=message.sys_flag,
+        born_ms=message.born_ms,
+        born_host=encode_host(*message.born_host),
+        store_ms=message.store_ms,
+        store_host=encode_host(*message.store_host),
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+        body_crc=message.body_crc,
+    )

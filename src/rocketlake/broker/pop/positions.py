@@ -1,0 +1,89 @@
+"""How far each group has popped each queue.
+
+Owns        the next offset to hand out, and when it may become the committed offset of the group.
+Must not know   messages, requests, files.
+
+Invariant: a committed offset never passes messages whose check point may still be lost: it is on disk, and in a group
+confirmed. So after a crash a message comes twice at worst; none is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["PopPositions"]
+
+_Key = tuple[str, str, int]
+"""Group, topic, queue id."""
+
+
+class _Place(NamedTuple):
+    """Where a group goes on in a queue."""
+
+    offset: int
+    first: int
+    last: int
+    """The numbers of its moves that are not committed."""
+
+
+class PopPositions:
+    """The next offset of each group in each queue."""
+
+    def __init__(self, store: MessageStore, offsets: OffsetTable) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._next: dict[_Key, _Place] = {}
+        """Of the groups and queues that have a move which is not committed."""
+        self._unsafe: deque[tuple[int, int, _Key, int]] = deque()
+        """(end of the log that must be safe, number of the move, key, next offset), oldest first."""
+        self._moves = 0
+
+    def __len__(self) -> int:
+        """Moves that are not committed yet."""
+        return len(self._unsafe)
+
+    def next_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """The offset to go on at, -1 if the group has none yet. A reset that waits is taken by this call."""
+        key = group, topic, queue_id
+        restart = self._offsets.take_reset(group, topic, queue_id)
+        if restart >= 0:
+            self._next.pop(key, None)
+            return restart
+        known = self._next.get(key)
+        committed = self._offsets.query(group, topic, queue_id)
+        return committed if known is None else max(known.offset, committed)
+
+    def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Go on at `offset`, which is committed when today's end of the log is safe."""
+        self._moves += 1
+        key = group, topic, queue_id
+        known = self._next.get(key)
+        self._next[key] = _Place(offset, self._moves if known is None else known.first, self._moves)
+        self._unsafe.append((self._store.max_physical_offset, self._moves, key, offset))
+        self.settle()
+
+    def settle(self) -> None:
+        """Commit the offsets that are safe by now."""
+        kept_end = self._store.kept_end
+        while self._unsafe and self._unsafe[0][0] <= kept_end:
+            _, move, key, offset = self._unsafe.popleft()
+            place = self._next.get(key)
+            if place is None or move < place.first:
+                continue  # the group was moved elsewhere meanwhile
+            self._offsets.commit(*key, offset)
+            if place.last == move:
+                del self._next[key]
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is gone."""
+        for key in [key for key in self._next if key[1] == topic]:
+            del self._next[key]
+
+    def clear(self) -> None:
+        """Another broker hands out now, or the log was cut: what is not safe may be taken back."""
+        self._next.clear()
+        self._unsafe.clear()

@@ -1,0 +1,257 @@
+"""Brings messages back that were popped and not acknowledged in time.
+
+Owns        the reading of the revive topic, which check points are open, how far each of its queues is done with.
+Must not know   requests, the form of a retry (retries.py).
+
+Each queue of the revive topic is read in order, check points are kept until they are due, acknowledgements take
+messages out of them. A check point is due when its time is over **and** all records that were to come by then are read:
+the timer has delivered up to its time, and the queue is read up to the end that it had then. So a slow timer brings
+nothing back too early. An acknowledgement that comes before its check point (the timer was late) waits for it.
+
+The offset of RocketMQ's group CID_RMQ_SYS_REVIVE_GROUP is the last record that is done with. It moves up to the first
+open check point, and is committed when all copies that were put before are safe: on disk, and in a group confirmed. So
+no failure loses a message; after one it may come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import UsageError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.pop.positions import PopPositions
+from rocketlake.broker.pop.retries import PopRetries
+from rocketlake.broker.pop.revive_log import ACK_TAG, ACKS_TAG, CHECK_POINT_TAG, ReviveLog
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec.record import decode_records
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.pop import REVIVE_GROUP
+from rocketlake.model.positions import QueueOffset
+from rocketlake.protocol.bodies.pop import AckRecord, CheckPoint
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import GetStatus
+
+__all__ = ["Revive", "ReviveQueue"]
+
+_log = get_logger(__name__)
+
+_READ_COUNT = 32
+_READ_BYTES = 1 << 20
+_REVIVE_BATCH = 16
+"""Check points that are dealt with before other work gets a turn."""
+_OPEN_MAX = 100_000
+"""Check points that are kept at once: so many are read ahead."""
+
+_MergeKey = tuple[str, str, int, int, int, str]
+
+
+class _Open:
+    """A check point that is not dealt with. `place`: its offset in the queue; `left`: what is not acknowledged."""
+
+    __slots__ = ("left", "place", "point")
+
+    def __init__(self, point: CheckPoint, place: int) -> None:
+        self.point = point
+        self.place = place
+        self.left = {offset for i, offset in enumerate(point.offsets) if not point.bit_map >> i & 1}
+
+
+class _EarlyAck:
+    """Acknowledgements that came before their check point."""
+
+    __slots__ = ("offsets", "place", "read_ms")
+
+    def __init__(self, place: int, read_ms: int) -> None:
+        self.place = place
+        self.read_ms = read_ms
+        self.offsets: set[int] = set()
+
+
+class ReviveQueue:
+    """One queue of the revive topic."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        *,
+        config: LiveConfig,
+        store: MessageStore,
+        log: ReviveLog,
+        topics: TopicTable,
+        groups: GroupTable,
+        positions: PopPositions,
+        retries: PopRetries,
+        delivered_ms: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        """`delivered_ms`: the timer has delivered what was due before."""
+        self._id = queue_id
+        self._config = config
+        self._store = store
+        self._log = log
+        self._topics = topics
+        self._groups = groups
+        self._positions = positions
+        self._retries = retries
+        self._delivered_ms = delivered_ms
+        self._clock = clock
+        self._warnings = RareWarnings(_log, clock=clock)
+        self._next = QueueOffset(0)
+        self._done = -1
+        self._open: dict[_MergeKey, _Open] = {}
+        self._early: dict[_MergeKey, _EarlyAck] = {}
+        self._read_ms = 0
+        """All records that were to come before this time are read."""
+
+    def start(self) -> None:
+        """Go on behind the last record that is known to be done with."""
+        self._done = self._positions.next_offset(REVIVE_GROUP, self._log.topic, self._id)
+        self._next = QueueOffset(self._done + 1)
+        self._open.clear()
+        self._early.clear()
+        self._read_ms = 0
+
+    @property
+    def has_work(self) -> bool:
+        """True if there are records to read, or to deal with."""
+        is_behind = self._next < self._store.max_offset(self._log.topic, self._id)
+        return self._store.is_complete and (is_behind or bool(self._open) or bool(self._early))
+
+    async def pass_over(self) -> None:
+        """Read what has come, deal with what is due."""
+        delivered_ms = self._delivered_ms()
+        end = self._store.next_offset(self._log.topic, self._id)
+        while len(self._open) < _OPEN_MAX and await self._store.read(self._read_next):
+            await self._clock.sleep(0)
+        if self._next >= end:
+            self._read_ms = delivered_ms
+        due = [key for key, each in self._open.items() if each.point.due_ms < self._read_ms]
+        for first in range(0, len(due), _REVIVE_BATCH):
+            for key in due[first : first + _REVIVE_BATCH]:
+                if not self._open[key].left or await self._store.read(partial(self._bring_back, self._open[key])):
+                    del self._open[key]
+            self._note_done()
+            await self._clock.sleep(0)
+        for key in [key for key, early in self._early.items() if early.read_ms < self._read_ms]:
+            del self._early[key]
+        self._note_done()
+
+    def _note_done(self) -> None:
+        """Everything before the first record that is still needed is done with."""
+        done = int(self._next) - 1
+        if self._open:
+            done = min(done, next(iter(self._open.values())).place - 1)
+        if self._early:
+            done = min(done, next(iter(self._early.values())).place - 1)
+        if done > self._done:
+            self._done = done
+            self._positions.move(REVIVE_GROUP, self._log.topic, self._id, done)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _read_next(self) -> bool:
+        """Take the next records; False at the end of the queue. Raises NotInMemory."""
+        result = self._store.get(self._log.topic, self._id, self._next, _READ_COUNT, _READ_BYTES)
+        if result.status is GetStatus.FOUND:
+            for message in decode_records(b"".join(result.slices), check_crc=False):
+                self._take(message)
+        elif result.next_offset <= self._next or result.status is GetStatus.OFFSET_OVERFLOW_BADLY:
+            return False
+        self._next = result.next_offset
+        return True
+
+    def _take(self, message: StoredMessage) -> None:
+        tag = message.properties.get("TAGS")
+        try:
+            if tag == CHECK_POINT_TAG:
+                self._take_point(CheckPoint.decode(message.body), message.queue_offset)
+            elif tag in (ACK_TAG, ACKS_TAG):
+                self._take_ack(AckRecord.decode(message.body), message.queue_offset)
+        except (UsageError, msgspec.MsgspecError) as error:
+            self._warnings.warn(
+                "record", "record %d of %s is passed by: %s", message.queue_offset, message.topic, error
+            )
+
+    def _take_point(self, point: CheckPoint, place: int) -> None:
+        key = point.topic, point.group, point.queue_id, point.start_offset, point.pop_ms, point.broker_name
+        opened = _Open(point, place)
+        early = self._early.pop(key, None)
+        if early is not None:
+            opened.left -= early.offsets
+        self._open[key] = opened
+
+    def _take_ack(self, ack: AckRecord, place: int) -> None:
+        key = ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_ms, ack.broker_name
+        offsets = [ack.offset] if ack.offsets is None else ack.offsets
+        opened = self._open.get(key)
+        if opened is not None:
+            opened.left.difference_update(offsets)
+        else:
+            self._early.setdefault(key, _EarlyAck(place, self._clock.now_ms())).offsets.update(offsets)
+
+    # -- bringing back -------------------------------------------------------------------------------------------------
+
+    def _bring_back(self, opened: _Open) -> bool:
+        """Put what is not acknowledged into the retry topic; False: not all of it yet. Raises NotInMemory."""
+        point = opened.point
+        why = self._why_not(point)
+        if why:
+            self._warnings.warn(point.group, "popped messages do not come again: %s", why)
+            return True
+        if not self._retries.is_ready(point):
+            return False
+        for offset in sorted(opened.left):
+            message = self._message(point, offset)
+            if message is not None and not self._retries.put(message, point):
+                return False
+            opened.left.discard(offset)
+        return True
+
+    def _why_not(self, point: CheckPoint) -> str:
+        if self._topics.get(point.topic) is None:
+            return f"the topic {point.topic} is gone"
+        if self._groups.find(point.group) is None:
+            return f"the group {point.group} is gone"
+        own = self._config.now.broker_name
+        if point.broker_name and point.broker_name != own:
+            return f"they were popped from broker {point.broker_name}, this one is {own}"
+        return ""
+
+    def _message(self, point: CheckPoint, offset: int) -> StoredMessage | None:
+        """The message at this offset; None if it is gone."""
+        result = self._store.get(point.topic, point.queue_id, QueueOffset(offset), 1, _READ_BYTES)
+        for message in decode_records(b"".join(result.slices), check_crc=False, decompress=False):
+            if message.queue_offset == offset:
+                return message
+        return None
+
+
+class Revive(Service):
+    """All queues of the revive topic."""
+
+    def __init__(self, queues: list[ReviveQueue], positions: PopPositions, clock: Clock, interval_ms: int) -> None:
+        """`interval_ms`: reviveInterval."""
+        super().__init__("pop-revive", clock)
+        self._queues = queues
+        self._positions = positions
+        self._interval_ms = interval_ms
+
+    async def start(self) -> None:
+        """Begin with what is not known to be done with."""
+        await super().start()
+        for queue in self._queues:
+            queue.start()
+        self.every("passes", self._interval_ms / 1000, self._pass_over)
+
+    async def _pass_over(self) -> None:
+        self._positions.settle()
+        for queue in self._queues:
+            if queue.has_work:
+                await queue.pass_over()

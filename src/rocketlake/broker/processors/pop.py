@@ -1,0 +1,156 @@
+"""POP_MESSAGE: a consumer takes messages of a topic for a while.
+
+Owns        the order of the steps of a pop, how long it waits for messages.
+Must not know   the checks (rights/pop.py), how queues are read (pop/pop_reads.py), what wakes a pop (pop/pop_hold.py).
+
+A pop that finds nothing waits, until its time is up. One that is woken is served from the first check on, and waits
+again if another consumer was faster. A pop that got messages while others are left wakes the next one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rocketlake.base.clock import Clock
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.held.wait_list import Waiter
+from rocketlake.broker.pop.pop_hold import PopHold
+from rocketlake.broker.pop.pop_reads import Pop, PopReads
+from rocketlake.broker.pop.popped import Popped
+from rocketlake.broker.rights.pop import PopRight, PopRights
+from rocketlake.broker.rights.refusal import Refused
+from rocketlake.broker.stats import BrokerStats
+from rocketlake.model.pop import ANY_QUEUE
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.headers.pop import PollingInfoHeader, PollingInfoReplyHeader, PopHeader, PopReplyHeader
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import GetStatus
+
+__all__ = ["PopMessage"]
+
+_TOO_OLD_MS = 500
+_ANSWER_MS = 50
+"""A pop is answered so long before its consumer gives up."""
+_LOADS_MAX = 100
+
+
+class PopMessage:
+    """Hands messages out."""
+
+    def __init__(
+        self,
+        *,
+        config: LiveConfig,
+        store: MessageStore,
+        rights: PopRights,
+        reads: PopReads,
+        hold: PopHold,
+        stats: BrokerStats,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._rights = rights
+        self._reads = reads
+        self._hold = hold
+        self._stats = stats
+        self._clock = clock
+
+    def pop(self, request: Request) -> Reply | Held:
+        """Serve the request: at once, or when a message comes."""
+        header = request.header(PopHeader)
+        now_ms = self._clock.now_ms()
+        if header.born_time <= 0:
+            header.born_time = now_ms
+        if now_ms - header.born_time - header.poll_time > _TOO_OLD_MS:
+            return Reply(ResponseCode.POLLING_TIMEOUT, remark="the pop message is too old")
+        return self._serve(request, header)
+
+    def polling_info(self, request: Request) -> Reply:
+        """POLLING_INFO: how many pops wait at a queue."""
+        header = request.header(PollingInfoHeader)
+        self._rights.readable(header)
+        key = header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
+        return Reply(header=PollingInfoReplyHeader(polling_num=self._hold.count_at(key)))
+
+    def _serve(self, request: Request, header: PopHeader, loads: int = 0) -> Reply | Held:
+        try:
+            right = self._rights.admit(header, header.max_msg_nums, header.exp, header.exp_type)
+        except Refused as refused:
+            return Reply(refused.code, remark=refused.what)
+        now_ms = self._clock.now_ms()
+        pop = Pop(
+            right,
+            header.queue_id,
+            max(1, header.max_msg_nums),
+            header.invisible_time,
+            header.init_mode,
+            now_ms,
+            self._reads.next_revive_queue(),
+        )
+        found = self._reads.read(pop)
+        if found.count:
+            self._stats.count_get(header.consumer_group, header.topic, found.count, found.bytes)
+            if found.rest > 0:
+                self._hold.wake_one(_key(header))
+            return _answer(ResponseCode.SUCCESS, GetStatus.FOUND, pop, found)
+        if found.cold and loads < _LOADS_MAX:
+            return self._load(request, header, found, loads)
+        return self._wait(request, header, right, pop, found)
+
+    def _wait(self, request: Request, header: PopHeader, right: PopRight, pop: Pop, found: Popped) -> Reply | Held:
+        left_ms = header.born_time + header.poll_time - _ANSWER_MS - self._clock.now_ms()
+        key = _key(header)
+        code = ResponseCode.POLLING_TIMEOUT
+        if header.poll_time > 0 and left_ms > 0 and not self._hold.is_closed:
+            if not self._hold.is_full and self._hold.count_at(key) < self._config.now.held_pops_of_queue_max:
+                again = partial(self._again, request, header)
+                if found.is_more:
+                    self._hold.resume_soon(again)
+                else:
+                    self._hold.hold(Waiter(key, -1, right.match, request.asker, again), left_ms)
+                return HELD
+            code = ResponseCode.POLLING_FULL
+        return _answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, pop, found)
+
+    def _again(self, request: Request, header: PopHeader, loads: int = 0) -> None:
+        """Serve a pop that waited. One whose consumer reads no answers takes no messages."""
+        if request.asker.closed:
+            return
+        if self._hold.is_closed or not request.asker.writable:
+            request.answer(Reply(ResponseCode.POLLING_TIMEOUT, remark="ask again"))
+            return
+        reply = run_handler(lambda request: self._serve(request, header, loads), request)
+        if isinstance(reply, Reply):
+            request.answer(reply)
+
+    def _load(self, request: Request, header: PopHeader, found: Popped, loads: int) -> Held:
+        """Serve the pop when a worker has read what it needs from disk."""
+
+        def loaded(error: Exception | None) -> None:
+            if error is not None:
+                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
+            else:
+                self._hold.resume_soon(partial(self._again, request, header, loads + 1))
+
+        self._store.load(found.cold, loaded)
+        return HELD
+
+
+def _key(header: PopHeader) -> tuple[str, str, int]:
+    return header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
+
+
+def _answer(code: int, status: GetStatus, pop: Pop, found: Popped) -> Reply:
+    header = PopReplyHeader(
+        pop_time=pop.pop_ms,
+        invisible_time=pop.invisible_ms,
+        revive_qid=pop.revive_queue,
+        rest_num=found.rest,
+        start_offset_info=";".join(found.starts),
+        msg_offset_info=";".join(found.offsets),
+        order_count_info=";".join(found.counts),
+    )
+    return Reply(code, header=header, body=found.body() or None, remark=status.name)

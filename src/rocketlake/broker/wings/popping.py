@@ -1,0 +1,90 @@
+"""The wing of pops: messages that are handed out for a while, acknowledgements, messages that come again.
+
+Owns        how the parts of this wing are put together.
+Must not know   the work of the parts.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.dispatch_table import pop_rows
+from rocketlake.broker.pop.pop_hold import PopHold
+from rocketlake.broker.pop.pop_reads import PopReads
+from rocketlake.broker.pop.positions import PopPositions
+from rocketlake.broker.pop.retries import PopRetries
+from rocketlake.broker.pop.revive import Revive, ReviveQueue
+from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
+from rocketlake.broker.processors.ack import Ack
+from rocketlake.broker.processors.pop import PopMessage
+from rocketlake.broker.rights.pop import PopRights
+from rocketlake.broker.wings.delay import Delay
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.wing import MasterWing
+
+__all__ = ["Popping"]
+
+
+class Popping(MasterWing):
+    """Hands messages out. It starts behind the timer, which delivers its records."""
+
+    def __init__(self, ground: Ground, delay: Delay) -> None:
+        super().__init__("popping", ground.clock, ground.role)
+        config, store, clock = ground.config, ground.store, ground.clock
+        self._topics = ground.topics
+        self.positions = PopPositions(store, ground.offsets)
+        self.hold = PopHold(clock, ground.turns, config.now.held_pops_max)
+        timer_enabled = ground.timer_rules.is_enabled
+        rights = PopRights(config, ground.topics, ground.groups, timer_enabled=timer_enabled)
+        log = ReviveLog(config, ground.intake, clock, ground.role.address)
+        reads = PopReads(
+            config=config,
+            store=store,
+            topics=ground.topics,
+            offsets=ground.offsets,
+            positions=self.positions,
+            log=log,
+            clock=clock,
+        )
+        pop = PopMessage(
+            config=config, store=store, rights=rights, reads=reads, hold=self.hold, stats=ground.stats, clock=clock
+        )
+        retries = PopRetries(
+            config=config,
+            intake=ground.intake,
+            topics=ground.topics,
+            offsets=ground.offsets,
+            auto_create=ground.auto_create,
+            clock=clock,
+            store_address=ground.role.address,
+        )
+        queues = [
+            ReviveQueue(
+                queue_id,
+                config=config,
+                store=store,
+                log=log,
+                topics=ground.topics,
+                groups=ground.groups,
+                positions=self.positions,
+                retries=retries,
+                delivered_ms=lambda: delay.timer.next_tick if timer_enabled else clock.now_ms(),
+                clock=clock,
+            )
+            for queue_id in range(REVIVE_QUEUES)
+        ]
+        ground.topics.on_change.append(self._topic_changed)
+        store.after_cut.append(lambda _end: self.positions.clear())
+        self.rows = tuple(pop_rows(pop, Ack(config, store, rights, log, ground.intake, clock)))
+        self.listeners = (self.hold,)
+        self.adopt(Revive(queues, self.positions, clock, config.now.revive_interval_ms), self.hold)
+
+    def follow(self) -> None:
+        """The new master hands out from where the group knows of check points."""
+        self.positions.clear()
+
+    def store_stopped(self) -> None:
+        """All check points are on disk."""
+        self.positions.settle()
+
+    def _topic_changed(self, topic: str) -> None:
+        if self._topics.get(topic) is None:
+            self.positions.forget_topic(topic)

@@ -1,0 +1,240 @@
+"""Pops at a broker over real loopback: handed out, acknowledged, handed out again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.protocol.bodies.pop import BatchAckBody
+from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader
+from rocketlake.protocol.request_code import RequestCode as Code
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.config import StoreConfig
+from tests.pops import PopClient, Popped
+from tests.requests import send_header
+
+SOON_MS = 100
+"""An invisible time that is over soon."""
+
+
+def configs(folder: Path, **settings: object) -> tuple[BrokerConfig, StoreConfig]:
+    broker = BrokerConfig(broker_name="b", listen_port=0, store_root=folder, revive_interval_ms=20, **settings)  # type: ignore[arg-type]
+    store = StoreConfig(
+        commit_log_file_bytes=1024 * 1024,
+        consume_queue_file_bytes=20_000,
+        index_slots=100,
+        index_entries=1000,
+        timer_precision_ms=100,
+        timer_log_file_bytes=1024 * 1024,
+    )
+    return broker, store
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    broker = Broker(*configs(tmp_path))
+    await broker.start()
+    yield broker
+    await broker.stop()
+
+
+@pytest.fixture
+async def client(broker: Broker) -> AsyncIterator[PopClient]:
+    client = PopClient(broker.address)
+    yield client
+    await client.net.close()
+
+
+async def send(client: PopClient, *bodies: str, queue_id: int = 0, tag: str = "") -> None:
+    for body in bodies:
+        header = send_header(client.topic, queue_id, f"TAGS\x01{tag}\x02" if tag else "")
+        assert (await client.ask(Code.SEND_MESSAGE_V2, header, body.encode())).code == 0
+
+
+def bodies(popped: list[Popped]) -> list[str]:
+    return sorted(each.body for each in popped)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - it waits for state, not for a call
+            await asyncio.sleep(0.01)
+
+
+async def pop_until(client: PopClient, count: int, **fields: int) -> list[Popped]:
+    found: list[Popped] = []
+    async with asyncio.timeout(30):
+        while len(found) < count:
+            found += await client.pop(poll_ms=1000, **fields)
+    return found
+
+
+async def test_a_pop_hands_out_each_message_once(client: PopClient) -> None:
+    await send(client, "a", "b")
+    await send(client, "c", queue_id=1)
+    assert bodies(await client.pop()) == ["a", "b", "c"]
+    assert await client.pop() == []
+
+
+async def test_a_pop_waits_for_a_message(client: PopClient, broker: Broker) -> None:
+    await send(client, "a")
+    assert bodies(await client.pop()) == ["a"]
+    waiting = asyncio.create_task(client.pop(poll_ms=20_000))
+    await until(lambda: len(broker.popping.hold) == 1)
+    await send(client, "b")
+    assert bodies(await waiting) == ["b"]
+
+
+async def test_one_message_wakes_one_of_two_pops(client: PopClient, broker: Broker) -> None:
+    await send(client, "a")
+    assert bodies(await client.pop()) == ["a"]
+    waiting = [asyncio.create_task(client.pop(poll_ms=20_000)) for _ in range(2)]
+    await until(lambda: len(broker.popping.hold) == 2)
+    await send(client, "b")
+    done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert [bodies(each.result()) for each in done] == [["b"]]
+    await send(client, "c")
+    assert [bodies(await each) for each in left] == [["c"]]
+
+
+async def test_what_is_not_acknowledged_comes_again_and_counts_its_tries(client: PopClient) -> None:
+    await send(client, "a", "b")
+    first = await client.pop(SOON_MS)
+    assert bodies(first) == ["a", "b"]
+    assert (await client.ack(next(each for each in first if each.body == "a"))).code == 0
+    again = await pop_until(client, 1, invisible_ms=SOON_MS)
+    assert bodies(again) == ["b"]
+    assert again[0].message.topic == "T"
+    assert again[0].message.reconsume_times == 1
+    assert again[0].message.properties["ORIGIN_GROUP"] == "g"
+    assert int(again[0].message.properties["1ST_POP_TIME"]) == first[0].handle.pop_ms
+    third = await pop_until(client, 1)
+    assert [(each.body, each.message.reconsume_times) for each in third] == [("b", 2)]
+    assert (await client.ack(third[0])).code == 0
+
+
+async def test_acknowledged_messages_never_come_again(client: PopClient, broker: Broker) -> None:
+    await send(client, *"abcdefgh")
+    for each in await client.pop(SOON_MS):
+        assert (await client.ack(each)).code == 0
+    await send(client, "last")
+    last = await client.pop(SOON_MS)
+    again = await pop_until(client, 1)  # behind the others: their check point is dealt with
+    assert bodies(last) == bodies(again) == ["last"]
+    topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    broker.store.sync_soon()
+    await until(lambda: bool(broker.offsets.queues("CID_RMQ_SYS_REVIVE_GROUP", topic)))
+
+
+async def test_many_messages_are_acknowledged_together(client: PopClient) -> None:
+    await send(client, *"abcd")
+    popped = await client.pop(SOON_MS)
+    handle = popped[0].handle
+    bits = sum(1 << each.handle.offset - handle.start_offset for each in popped if each.body in "abd")
+    body = {
+        "brokerName": "b",
+        "acks": [
+            {
+                "b": bits.to_bytes(1, "little"), "c": "g", "it": handle.invisible_ms, "pt": handle.pop_ms,
+                "q": handle.queue_id, "r": "0", "rq": handle.revive_queue, "so": handle.start_offset, "t": "T",
+            }
+        ],
+    }  # fmt: skip
+    assert (await client.ask(Code.BATCH_ACK_MESSAGE, None, msgspec.json.encode(body))).code == 0
+    assert BatchAckBody.decode(msgspec.json.encode(body)).acks[0].offsets() == [
+        each.handle.offset for each in popped if each.body in "abd"
+    ]
+    assert bodies(await pop_until(client, 1)) == ["c"]
+
+
+async def test_a_consumer_that_needs_longer_keeps_its_message(client: PopClient) -> None:
+    await send(client, "a", "b")
+    popped = await client.pop(SOON_MS)
+    slow = next(each for each in popped if each.body == "a")
+    answer = await client.change(slow, 60_000)
+    assert answer.code == 0
+    changed = answer.header(ChangeInvisibleReplyHeader)
+    assert (changed.invisible_time, changed.revive_qid) == (60_000, slow.handle.revive_queue)
+    assert changed.pop_time >= slow.handle.pop_ms
+    assert bodies(await pop_until(client, 1)) == ["b"]
+
+
+@pytest.mark.parametrize(("suspend", "tries"), [(False, 1), (True, 0)])
+async def test_a_message_that_is_given_back_counts_a_try_unless_it_is_suspended(
+    client: PopClient, suspend: bool, tries: int
+) -> None:
+    await send(client, "a")
+    (popped,) = await client.pop()
+    assert (await client.change(popped, SOON_MS, suspend=suspend)).code == 0
+    (again,) = await pop_until(client, 1)
+    assert again.message.reconsume_times == tries
+
+
+async def test_tags_choose_messages(client: PopClient) -> None:
+    await send(client, "a", tag="A")
+    await send(client, "b", tag="B")
+    assert bodies(await client.pop(exp="B")) == ["b"]
+    assert await client.pop(exp="B") == []
+
+
+async def test_sql_chooses_messages(client: PopClient) -> None:
+    await send(client, "a", tag="A")
+    await send(client, "b", tag="B")
+    assert bodies(await client.pop(exp="TAGS = 'B'", exp_type="SQL92")) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "Missing"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"queue_id": 99}, ResponseCode.INVALID_PARAMETER),
+        ({"max_msg_nums": 33}, ResponseCode.INVALID_PARAMETER),
+        ({"exp": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"exp": "a >", "exp_type": "SQL92"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"consumer_group": "no such name!"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ({"born_time": 1}, ResponseCode.POLLING_TIMEOUT),
+    ],
+)
+async def test_pops_that_cannot_be_served_are_refused(
+    client: PopClient, fields: dict[str, object], code: ResponseCode
+) -> None:
+    await send(client, "a")
+    answer = await client.ask(Code.POP_MESSAGE, client.pop_header(**fields))
+    assert answer.code == code, answer.remark
+
+
+async def test_acknowledgements_outside_of_the_queue_are_refused(client: PopClient) -> None:
+    await send(client, "a")
+    (popped,) = await client.pop()
+    header = client.ack_header(popped)
+    header.offset = 99
+    assert (await client.ask(Code.ACK_MESSAGE, header)).code == ResponseCode.NO_MESSAGE
+    header.offset, header.queue_id = 0, 99
+    assert (await client.ask(Code.ACK_MESSAGE, header)).code == ResponseCode.MESSAGE_ILLEGAL
+    header.queue_id, header.extra_info = popped.handle.queue_id, "nonsense"
+    answer = await client.ask(Code.ACK_MESSAGE, header)
+    assert answer.code != 0 and "handle" in (answer.remark or "")
+
+
+async def test_what_is_in_flight_comes_again_after_a_restart(tmp_path: Path) -> None:
+    broker = Broker(*configs(tmp_path))
+    await broker.start()
+    client = PopClient(broker.address)
+    await send(client, "a", "b")
+    popped = await client.pop(SOON_MS)
+    assert (await client.ack(next(each for each in popped if each.body == "a"))).code == 0
+    await broker.stop()
+    broker = Broker(*configs(tmp_path))
+    await broker.start()
+    try:
+        client.address = broker.address
+        assert bodies(await pop_until(client, 1)) == ["b"]
+    finally:
+        await client.net.close()
+        await broker.stop()
