@@ -9,10 +9,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocketlake.base.java.json_text import parse
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
+from rocketlake.codec.record import decode_records
 from rocketlake.protocol.bodies.pop import BatchAckBody
-from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader
+from rocketlake.protocol.headers.pop import (
+    ChangeInvisibleReplyHeader,
+    NotificationHeader,
+    NotificationReplyHeader,
+    PeekHeader,
+    PollingInfoHeader,
+    PollingInfoReplyHeader,
+    PopReplyHeader,
+)
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
@@ -21,6 +31,8 @@ from tests.requests import send_header
 
 SOON_MS = 100
 """An invisible time that is over soon."""
+IN_TIME_MS = 2500
+"""One in which a busy machine can acknowledge."""
 
 
 def configs(folder: Path, **settings: object) -> tuple[BrokerConfig, StoreConfig]:
@@ -105,7 +117,7 @@ async def test_one_message_wakes_one_of_two_pops(client: PopClient, broker: Brok
 
 async def test_what_is_not_acknowledged_comes_again_and_counts_its_tries(client: PopClient) -> None:
     await send(client, "a", "b")
-    first = await client.pop(SOON_MS)
+    first = await client.pop(IN_TIME_MS)
     assert bodies(first) == ["a", "b"]
     assert (await client.ack(next(each for each in first if each.body == "a"))).code == 0
     again = await pop_until(client, 1, invisible_ms=SOON_MS)
@@ -121,10 +133,10 @@ async def test_what_is_not_acknowledged_comes_again_and_counts_its_tries(client:
 
 async def test_acknowledged_messages_never_come_again(client: PopClient, broker: Broker) -> None:
     await send(client, *"abcdefgh")
-    for each in await client.pop(SOON_MS):
+    for each in await client.pop(IN_TIME_MS):
         assert (await client.ack(each)).code == 0
     await send(client, "last")
-    last = await client.pop(SOON_MS)
+    last = await client.pop(IN_TIME_MS)
     again = await pop_until(client, 1)  # behind the others: their check point is dealt with
     assert bodies(last) == bodies(again) == ["last"]
     topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
@@ -134,7 +146,7 @@ async def test_acknowledged_messages_never_come_again(client: PopClient, broker:
 
 async def test_many_messages_are_acknowledged_together(client: PopClient) -> None:
     await send(client, *"abcd")
-    popped = await client.pop(SOON_MS)
+    popped = await client.pop(IN_TIME_MS)
     handle = popped[0].handle
     bits = sum(1 << each.handle.offset - handle.start_offset for each in popped if each.body in "abd")
     body = {
@@ -155,7 +167,7 @@ async def test_many_messages_are_acknowledged_together(client: PopClient) -> Non
 
 async def test_a_consumer_that_needs_longer_keeps_its_message(client: PopClient) -> None:
     await send(client, "a", "b")
-    popped = await client.pop(SOON_MS)
+    popped = await client.pop(IN_TIME_MS)
     slow = next(each for each in popped if each.body == "a")
     answer = await client.change(slow, 60_000)
     assert answer.code == 0
@@ -227,7 +239,7 @@ async def test_what_is_in_flight_comes_again_after_a_restart(tmp_path: Path) -> 
     await broker.start()
     client = PopClient(broker.address)
     await send(client, "a", "b")
-    popped = await client.pop(SOON_MS)
+    popped = await client.pop(IN_TIME_MS)
     assert (await client.ack(next(each for each in popped if each.body == "a"))).code == 0
     await broker.stop()
     broker = Broker(*configs(tmp_path))
@@ -238,3 +250,123 @@ async def test_what_is_in_flight_comes_again_after_a_restart(tmp_path: Path) -> 
     finally:
         await client.net.close()
         await broker.stop()
+
+
+# -- in order ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_queue_hands_out_no_more_in_order_until_all_is_acknowledged(client: PopClient) -> None:
+    await send(client, "a", "b", "c")
+    first = await client.pop(order=True, max_msg_nums=2, attempt_id="1")
+    assert [each.body for each in first] == ["a", "b"]
+    assert await client.pop(order=True, attempt_id="2") == []
+    assert [each.body for each in await client.pop(order=True, max_msg_nums=2, attempt_id="1")] == ["a", "b"]
+    again = await client.pop(order=True, max_msg_nums=2, attempt_id="1")
+    assert (await client.ack(again[0])).code == 0
+    assert await client.pop(order=True, attempt_id="2") == []
+    waiting = asyncio.create_task(client.pop(poll_ms=20_000, order=True, attempt_id="2"))
+    assert (await client.ack(again[1])).code == 0
+    assert [each.body for each in await waiting] == ["c"]
+
+
+async def test_ordered_messages_whose_time_is_over_come_again_in_order(client: PopClient) -> None:
+    await send(client, "a", "b", "c")
+    assert len(await client.pop(SOON_MS, order=True, max_msg_nums=2)) == 2
+    answer = await client.ask(Code.POP_MESSAGE, client.pop_header(poll_ms=20_000, order=True))
+    again = client.popped(answer)
+    assert [each.body for each in again] == ["a", "b", "c"]
+    assert answer.fields is not None
+    assert answer.fields["orderCountInfo"] == "0 qo0%0 1;0 qo0%1 1;0 0 0"
+    assert (await client.ack(again[2])).code == 0
+    assert (await client.change(again[0], SOON_MS)).code == 0
+    assert (await client.change(again[1], SOON_MS)).code == 0
+    third = await client.pop(poll_ms=20_000, order=True)
+    assert [each.body for each in third] == ["a", "b", "c"], "from the first that is not acknowledged"
+
+
+async def test_an_ordered_acknowledgement_of_an_earlier_pop_changes_nothing(client: PopClient, broker: Broker) -> None:
+    await send(client, "a", "b")
+    (early,) = await client.pop(SOON_MS, order=True, max_msg_nums=1)
+    (later,) = await client.pop(poll_ms=20_000, order=True, max_msg_nums=1)
+    assert later.handle.pop_ms > early.handle.pop_ms
+    assert (await client.ack(early)).code == 0
+    assert broker.offsets.query("g", "T", 0) == 0
+    assert (await client.ack(later)).code == 0
+    assert broker.offsets.query("g", "T", 0) == 1
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+def notification(client: PopClient, poll_ms: int = 0, exp: str = "*") -> NotificationHeader:
+    return NotificationHeader(
+        consumer_group="g", topic="T", queue_id=-1, poll_time=poll_ms, born_time=client.clock.now_ms(), exp=exp
+    )
+
+
+async def has_message(client: PopClient, poll_ms: int = 0, exp: str = "*") -> bool:
+    answer = await client.ask(Code.NOTIFICATION, notification(client, poll_ms, exp))
+    assert answer.code == 0, answer.remark
+    return answer.header(NotificationReplyHeader).has_msg
+
+
+async def test_a_notification_says_whether_a_pop_would_get_something(client: PopClient, broker: Broker) -> None:
+    await send(client, "a", tag="A")
+    assert await has_message(client)
+    assert not await has_message(client, exp="B")
+    assert bodies(await client.pop()) == ["a"]
+    assert not await has_message(client)
+    waiting = asyncio.create_task(has_message(client, 20_000))
+    await until(lambda: len(broker.popping.notifications) == 1)
+    await send(client, "b")
+    assert await waiting
+    assert bodies(await client.pop()) == ["b"]
+
+
+async def test_a_peek_leaves_the_messages_there(client: PopClient) -> None:
+    header = PeekHeader(consumer_group="g", topic="T", queue_id=-1, max_msg_nums=2)
+    await send(client, "a", "b", "c")
+    for _ in range(2):
+        answer = await client.ask(Code.PEEK_MESSAGE, header)
+        assert answer.code == 0
+        assert [each.body for each in decode_records(answer.body_bytes)] == [b"a", b"b"]
+        assert answer.header(PopReplyHeader).rest_num == 1
+    assert bodies(await client.pop()) == ["a", "b", "c"]
+    assert (await client.ask(Code.PEEK_MESSAGE, header)).code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_the_pops_that_wait_are_counted(client: PopClient, broker: Broker) -> None:
+    await send(client, "a")
+    await client.pop()
+    waiting = asyncio.create_task(client.pop(poll_ms=20_000))
+    await until(lambda: len(broker.popping.hold) == 1)
+    answer = await client.ask(Code.POLLING_INFO, PollingInfoHeader(consumer_group="g", topic="T", queue_id=-1))
+    assert answer.header(PollingInfoReplyHeader).polling_num == 1
+    await send(client, "b")
+    assert bodies(await waiting) == ["b"]
+
+
+# -- who pops what -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({}, 0),
+        ({"topic": "%RETRY%g"}, ResponseCode.NO_PERMISSION),
+        ({"topic": "Missing"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"consumerGroup": "missing"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ],
+)
+async def test_an_administrator_has_a_group_pop_a_topic(
+    client: PopClient, broker: Broker, change: dict[str, str], code: int
+) -> None:
+    await send(client, "a")
+    await client.pop()
+    mode = {"consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2, "topic": "T", **change}
+    assert (await client.ask(Code.SET_MESSAGE_REQUEST_MODE, None, msgspec.json.encode(mode))).code == code
+    table = (await client.ask(Code.GET_ALL_MESSAGE_REQUEST_MODE)).body_bytes
+    expected = {} if code else {"T": {"g": mode}}
+    assert msgspec.json.decode(table) == {"messageRequestModeMap": expected}
+    file = broker.ground.table_path("messageRequestMode.json")
+    assert code or parse(file.read_bytes()) == {"messageRequestModeMap": expected}

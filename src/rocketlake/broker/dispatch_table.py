@@ -37,6 +37,7 @@ from rocketlake.broker.processors.half_list import HalfList
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
 from rocketlake.broker.processors.pop import PopMessage
+from rocketlake.broker.processors.pop_look import PopLook
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.recall import Recall
@@ -162,13 +163,15 @@ def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
     )
 
 
-def pop_rows(pop: PopMessage, ack: Ack) -> Iterator[Row]:
+def pop_rows(pop: PopMessage, ack: Ack, look: PopLook) -> Iterator[Row]:
     """Messages that are handed out for a while, and what consumers say of them."""
     yield Row(Code.POP_MESSAGE, pop.pop, Lane.PULL, _READS)
     yield Row(Code.ACK_MESSAGE, ack.ack, Lane.QUICK, body_needs.POPPED, cold=Cold.ANY_ORDER)
     yield Row(Code.BATCH_ACK_MESSAGE, ack.batch, Lane.QUICK, body_needs.BATCH_ACK, _SMALL, cold=Cold.ANY_ORDER)
     yield Row(Code.CHANGE_MESSAGE_INVISIBLETIME, ack.change, Lane.QUICK, body_needs.POPPED, cold=Cold.ANY_ORDER)
-    yield Row(Code.POLLING_INFO, pop.polling_info, Lane.QUICK, on.topic(GET) & on.group(GET))
+    yield Row(Code.NOTIFICATION, look.notify, Lane.PULL, _READS)
+    yield Row(Code.PEEK_MESSAGE, look.peek, Lane.PULL, _READS)
+    yield Row(Code.POLLING_INFO, look.polling_info, Lane.QUICK, on.topic(GET) & on.group(GET))
 
 
 def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:

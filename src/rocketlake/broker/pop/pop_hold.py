@@ -21,11 +21,11 @@ PopKey = tuple[str, str, int]
 
 
 class PopHold(WaitList[PopKey]):
-    """All held pops of a broker."""
+    """All held pops of a broker, or all notifications."""
 
-    def __init__(self, clock: Clock, turns: Turns, held_max: int) -> None:
+    def __init__(self, name: str, clock: Clock, turns: Turns, held_max: int) -> None:
         """`held_max`: maxPopPollingSize."""
-        super().__init__("pop-hold", clock, turns, held_max)
+        super().__init__(name, clock, turns, held_max)
         self._topics: dict[str, dict[PopKey, None]] = {}
         """By topic: the keys that a message of it wakes. Keys without waiters go when a message comes."""
 

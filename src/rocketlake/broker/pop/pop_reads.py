@@ -20,13 +20,14 @@ from typing import NamedTuple
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.popped import Popped, named_anew, offsets_of, records_of
 from rocketlake.broker.pop.positions import PopPositions
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.property_filter import read_tested, record_test
 from rocketlake.broker.rights.pop import PopRight
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.model.pop import NO_RETRY, RETRY_V1, RETRY_V2, PopHandle, pop_retry_topic
+from rocketlake.model.pop import NO_RETRY, RETRY_MARKS, RETRY_V1, RETRY_V2, PopHandle, pop_retry_topic
 from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.bodies.pop import CheckPoint
@@ -55,6 +56,8 @@ class Pop(NamedTuple):
     init_mode: int
     pop_ms: int
     revive_queue: int
+    ordered: bool = False
+    attempt_id: str | None = None
 
 
 class _Source(NamedTuple):
@@ -78,6 +81,7 @@ class PopReads:
         offsets: OffsetTable,
         positions: PopPositions,
         log: ReviveLog,
+        orders: OrderTable,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -86,6 +90,7 @@ class PopReads:
         self._offsets = offsets
         self._positions = positions
         self._log = log
+        self._orders = orders
         self._clock = clock
         self._turn = 0
 
@@ -99,14 +104,46 @@ class PopReads:
         found = Popped()
         draw = random.randrange(100)
         topic = pop.right.topic
-        retries_first = draw < self._config.now.pop_retry_percent
+        retries_first = draw < self._config.now.pop_retry_percent and not pop.ordered
         if retries_first:
             self._read_retries(pop, draw, found)
         for queue_id in _in_order(topic, pop.queue_id, draw):
             self._read_queue(pop, topic.name, NO_RETRY, queue_id, found)
-        if not retries_first and found.count < pop.messages_max:
+        if not retries_first and not pop.ordered and found.count < pop.messages_max:
             self._read_retries(pop, draw, found)
         return found
+
+    def peek(self, pop: Pop, *, chosen: bool = False) -> Popped:
+        """What a pop would get; nothing is handed out. `chosen`: only what its filter takes."""
+        found = Popped()
+        name, group = pop.right.topic.name, pop.right.group.name
+        sources = [(NO_RETRY, pop.right.topic)]
+        if not pop.ordered:
+            retries = ((mark, self._topics.get(pop_retry_topic(name, group, mark))) for mark in RETRY_MARKS)
+            sources += [(mark, topic) for mark, topic in retries if topic is not None]
+        for mark, topic in sources:
+            for queue_id in _in_order(topic, pop.queue_id if mark == NO_RETRY else -1, 0):
+                if not (pop.ordered and self._is_blocked(pop, topic.name, queue_id, found)):
+                    self._peek_queue(pop, topic.name, mark, queue_id, found, chosen=chosen)
+        return found
+
+    def _peek_queue(self, pop: Pop, topic: str, mark: str, queue_id: int, found: Popped, *, chosen: bool) -> None:
+        offset = QueueOffset(max(0, self._positions.place(pop.right.group.name, topic, queue_id)))
+        room = pop.messages_max - found.count
+        if room <= 0:
+            found.rest += max(0, self._store.max_offset(topic, queue_id) - offset)
+            return
+        mark = mark if chosen else RETRY_V1  # as what comes again, it is read whatever the filter says
+        result = self._get(pop, topic, mark, queue_id, offset, room)
+        if result.status in _LEADS_NOWHERE and result.next_offset != offset:
+            result = self._get(pop, topic, mark, queue_id, result.next_offset, room)
+        if result.status is GetStatus.FOUND:
+            found.count += result.count
+            found.bytes += result.bytes
+            found.pieces.extend(result.slices)
+        found.cold = found.cold or result.cold
+        found.is_more = found.is_more or (result.status in _NOT_WANTED and result.next_offset < result.max_offset)
+        found.rest += max(0, result.max_offset - result.next_offset)
 
     def _read_retries(self, pop: Pop, draw: int, found: Popped) -> None:
         usual, other = (RETRY_V2, RETRY_V1) if self._config.now.retry_topic_v2 else (RETRY_V1, RETRY_V2)
@@ -122,6 +159,8 @@ class PopReads:
 
     def _read_queue(self, pop: Pop, topic: str, mark: str, queue_id: int, found: Popped) -> None:
         group = pop.right.group.name
+        if pop.ordered and self._is_blocked(pop, topic, queue_id, found):
+            return
         offset = self._start(pop, topic, mark, queue_id)
         room = pop.messages_max - found.count
         if room <= 0:
@@ -130,17 +169,40 @@ class PopReads:
         result = self._get(pop, topic, mark, queue_id, offset, room)
         if result.status in _LEADS_NOWHERE and result.next_offset != offset:
             offset = result.next_offset
-            self._positions.move(group, topic, queue_id, offset)
+            self._move(pop, topic, queue_id, offset)
             result = self._get(pop, topic, mark, queue_id, offset, room)
         if result.status is GetStatus.NOT_IN_MEMORY:
             found.cold = found.cold or result.cold
             found.rest += max(0, result.max_offset - offset)
+        elif result.status is GetStatus.FOUND and pop.ordered:
+            offsets = offsets_of(result)
+            found.counts += self._orders.hand_out(
+                (group, topic, queue_id), pop.attempt_id, pop.pop_ms, pop.invisible_ms, offsets
+            )
+            self._offsets.commit(group, topic, queue_id, offset)
+            found.add(mark, queue_id, offset, offsets, result.slices)
+            found.rest += max(0, result.max_offset - result.next_offset)
         elif result.status is GetStatus.FOUND:
             self._hand_out(pop, _Source(topic, mark, queue_id, offset), result, found)
         elif result.status in _NOT_WANTED and result.next_offset > offset:
-            self._positions.move(group, topic, queue_id, result.next_offset)
+            self._move(pop, topic, queue_id, result.next_offset)
             found.is_more = found.is_more or result.next_offset < result.max_offset
             found.rest += max(0, result.max_offset - result.next_offset)
+
+    def _is_blocked(self, pop: Pop, topic: str, queue_id: int, found: Popped) -> bool:
+        """True if messages of the queue are in flight. They are not, once the group was moved elsewhere."""
+        key = pop.right.group.name, topic, queue_id
+        if self._offsets.has_reset(*key):
+            self._orders.forget(key)
+        free_ms = self._orders.blocked_until(key, pop.attempt_id)
+        if free_ms:
+            found.free_ms = min(free_ms, found.free_ms or free_ms)
+        return free_ms > 0
+
+    def _move(self, pop: Pop, topic: str, queue_id: int, offset: int) -> None:
+        """Pass by what is not handed out."""
+        move = self._offsets.commit if pop.ordered else self._positions.move
+        move(pop.right.group.name, topic, queue_id, offset)
 
     def _start(self, pop: Pop, topic: str, mark: str, queue_id: int) -> QueueOffset:
         group = pop.right.group.name

@@ -35,6 +35,8 @@ class Popped:
     """Messages that are left in the queues, roughly."""
     is_more: bool = False
     """A queue was not read to its end, though nothing in it was for this consumer."""
+    free_ms: int = 0
+    """When the first of the blocked queues hands out again; 0: none is blocked."""
     cold: Sequence[ColdPart] = ()
     """What must be read from disk before a queue can be looked at."""
     pieces: list[Buffer] = field(default_factory=list)

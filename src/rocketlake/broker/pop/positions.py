@@ -48,12 +48,15 @@ class PopPositions:
 
     def next_offset(self, group: str, topic: str, queue_id: int) -> int:
         """The offset to go on at, -1 if the group has none yet. A reset that waits is taken by this call."""
-        key = group, topic, queue_id
         restart = self._offsets.take_reset(group, topic, queue_id)
         if restart >= 0:
-            self._next.pop(key, None)
+            self._next.pop((group, topic, queue_id), None)
             return restart
-        known = self._next.get(key)
+        return self.place(group, topic, queue_id)
+
+    def place(self, group: str, topic: str, queue_id: int) -> int:
+        """The same; a reset is left for the next pop."""
+        known = self._next.get((group, topic, queue_id))
         committed = self._offsets.query(group, topic, queue_id)
         return committed if known is None else max(known.offset, committed)
 

@@ -18,10 +18,13 @@ from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.intake.put_answer import put_failure
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.order_table import ILLEGAL, STALE, OrderTable
+from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.rights.refusal import Refused
-from rocketlake.model.pop import PopHandle, real_topic
+from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE, PopHandle, real_topic
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.pop import AckEntry, AckRecord, BatchAckBody, CheckPoint
 from rocketlake.protocol.headers.pop import AckHeader, ChangeInvisibleHeader, ChangeInvisibleReplyHeader
@@ -39,13 +42,26 @@ class Ack:
     """Takes messages back out of check points."""
 
     def __init__(
-        self, config: LiveConfig, store: MessageStore, rights: PopRights, log: ReviveLog, intake: Intake, clock: Clock
+        self,
+        *,
+        config: LiveConfig,
+        store: MessageStore,
+        rights: PopRights,
+        log: ReviveLog,
+        intake: Intake,
+        offsets: OffsetTable,
+        orders: OrderTable,
+        hold: PopHold,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._store = store
         self._rights = rights
         self._log = log
         self._intake = intake
+        self._offsets = offsets
+        self._orders = orders
+        self._hold = hold
         self._clock = clock
 
     def ack(self, request: Request) -> Reply | Held:
@@ -54,6 +70,10 @@ class Ack:
         handle = self._handle(header, beyond_end=0)
         if isinstance(handle, Reply):
             return handle
+        if handle.revive_queue == ORDER_REVIVE_QUEUE:
+            return self._ack_in_order(
+                (header.consumer_group, header.topic, header.queue_id), header.offset, handle.pop_ms
+            )
         result = self._log.put_ack(header.consumer_group, header.topic, handle, header.offset)
         return self._when_safe(request, result, Reply)
 
@@ -63,6 +83,8 @@ class Ack:
         handle = self._handle(header, beyond_end=1)
         if isinstance(handle, Reply):
             return handle
+        if handle.revive_queue == ORDER_REVIVE_QUEUE:
+            return self._change_in_order(header, handle)
         now_ms = self._clock.now_ms()
         point = CheckPoint(
             broker_name=self._config.now.broker_name,
@@ -93,6 +115,12 @@ class Ack:
             return Reply(ResponseCode.NO_MESSAGE)
         last: PutResult | None = None
         for entry, topic, offsets in list(self._batches(entries)):
+            if entry.revive_queue == ORDER_REVIVE_QUEUE:
+                for offset in offsets:
+                    answer = self._ack_in_order((entry.group, topic, entry.queue_id), offset, entry.pop_ms)
+                    if answer.code:
+                        return answer
+                continue
             record = AckRecord(
                 broker_name=self._config.now.broker_name,
                 group=entry.group,
@@ -108,7 +136,7 @@ class Ack:
 
     def _batches(self, entries: list[AckEntry]) -> Iterator[tuple[AckEntry, str, list[int]]]:
         for entry in entries:
-            if not 0 <= entry.revive_queue < REVIVE_QUEUES or len(entry.bits) * 8 > _BITS_MAX:
+            if not _is_revive_queue(entry.revive_queue) or len(entry.bits) * 8 > _BITS_MAX:
                 raise Refused("an entry names no check point", code=ResponseCode.MESSAGE_ILLEGAL)
             topic = real_topic(entry.topic, entry.group, entry.retry)
             low, high = self._store.min_offset(topic, entry.queue_id), self._store.max_offset(topic, entry.queue_id)
@@ -128,11 +156,41 @@ class Ack:
                 f" commit:{header.offset}, store:{low}~{high}",
             )
         handle = PopHandle.parse(header.extra_info)
-        if not 0 <= handle.revive_queue < REVIVE_QUEUES:
+        if not _is_revive_queue(handle.revive_queue):
             raise Refused(
                 f"the handle names queue {handle.revive_queue} of the revive topic", code=ResponseCode.MESSAGE_ILLEGAL
             )
         return handle
+
+    def _ack_in_order(self, key: tuple[str, str, int], offset: int, pop_ms: int) -> Reply:
+        """A message that was popped in order: the group goes on behind it, or the queue is free again."""
+        if offset < self._offsets.query(*key):
+            return Reply()
+        next_offset = self._orders.acknowledge(key, offset, pop_ms)
+        if next_offset == ILLEGAL:
+            return Reply(ResponseCode.MESSAGE_ILLEGAL, remark=f"offset {offset} is not in flight")
+        if next_offset != STALE and not self._offsets.has_reset(*key):
+            self._offsets.commit(*key, next_offset)
+            if not self._orders.blocked_until(key, None):
+                self._wake(key)
+        return Reply()
+
+    def _change_in_order(self, header: ChangeInvisibleHeader, handle: PopHandle) -> Reply:
+        key = header.consumer_group, header.topic, header.queue_id
+        if header.offset < self._offsets.query(*key):
+            return Reply(header=ChangeInvisibleReplyHeader(pop_time=0, invisible_time=0, revive_qid=0))
+        visible_ms = self._clock.now_ms() + header.invisible_time
+        self._orders.change(key, header.offset, handle.pop_ms, visible_ms)
+        self._wake(key)  # a pop that waits for the queue to be free looks anew
+        answer = ChangeInvisibleReplyHeader(
+            pop_time=handle.pop_ms, invisible_time=visible_ms - handle.pop_ms, revive_qid=ORDER_REVIVE_QUEUE
+        )
+        return Reply(header=answer)
+
+    def _wake(self, key: tuple[str, str, int]) -> None:
+        group, topic, queue_id = key
+        for waits_at in (ANY_QUEUE, queue_id):
+            self._hold.wake_one((topic, group, waits_at))
 
     def _when_safe(self, request: Request, result: PutResult, done: Callable[[], Reply]) -> Reply | Held:
         """Answer when the record is as safe as a send."""
@@ -145,3 +203,7 @@ class Ack:
 
         self._intake.when_durable(result, {}, answer)
         return HELD
+
+
+def _is_revive_queue(queue_id: int) -> bool:
+    return 0 <= queue_id < REVIVE_QUEUES or queue_id == ORDER_REVIVE_QUEUE

@@ -20,10 +20,10 @@ from rocketlake.broker.pop.popped import Popped
 from rocketlake.broker.rights.pop import PopRight, PopRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
-from rocketlake.model.pop import ANY_QUEUE
+from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
-from rocketlake.protocol.headers.pop import PollingInfoHeader, PollingInfoReplyHeader, PopHeader, PopReplyHeader
+from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetStatus
@@ -68,13 +68,6 @@ class PopMessage:
             return Reply(ResponseCode.POLLING_TIMEOUT, remark="the pop message is too old")
         return self._serve(request, header)
 
-    def polling_info(self, request: Request) -> Reply:
-        """POLLING_INFO: how many pops wait at a queue."""
-        header = request.header(PollingInfoHeader)
-        self._rights.readable(header)
-        key = header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
-        return Reply(header=PollingInfoReplyHeader(polling_num=self._hold.count_at(key)))
-
     def _serve(self, request: Request, header: PopHeader, loads: int = 0) -> Reply | Held:
         try:
             right = self._rights.admit(header, header.max_msg_nums, header.exp, header.exp_type)
@@ -88,7 +81,9 @@ class PopMessage:
             header.invisible_time,
             header.init_mode,
             now_ms,
-            self._reads.next_revive_queue(),
+            ORDER_REVIVE_QUEUE if header.order else self._reads.next_revive_queue(),
+            header.order,
+            header.attempt_id,
         )
         found = self._reads.read(pop)
         if found.count:
@@ -110,6 +105,8 @@ class PopMessage:
                 if found.is_more:
                     self._hold.resume_soon(again)
                 else:
+                    if found.free_ms:  # it looks again when the queue is free
+                        left_ms = max(1, min(left_ms, found.free_ms - pop.pop_ms))
                     self._hold.hold(Waiter(key, -1, right.match, request.asker, again), left_ms)
                 return HELD
             code = ResponseCode.POLLING_FULL

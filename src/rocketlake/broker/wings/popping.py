@@ -7,6 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.dispatch_table import pop_rows
+from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import PopReads
 from rocketlake.broker.pop.positions import PopPositions
@@ -15,6 +16,7 @@ from rocketlake.broker.pop.revive import Revive, ReviveQueue
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.processors.ack import Ack
 from rocketlake.broker.processors.pop import PopMessage
+from rocketlake.broker.processors.pop_look import PopLook
 from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
@@ -31,7 +33,9 @@ class Popping(MasterWing):
         config, store, clock = ground.config, ground.store, ground.clock
         self._topics = ground.topics
         self.positions = PopPositions(store, ground.offsets)
-        self.hold = PopHold(clock, ground.turns, config.now.held_pops_max)
+        self.orders = OrderTable(ground.table_path("consumerOrderInfo.json"), ground.seams.files, clock)
+        self.tables = (self.orders,)
+        self.hold = PopHold("pop-hold", clock, ground.turns, config.now.held_pops_max)
         timer_enabled = ground.timer_rules.is_enabled
         rights = PopRights(config, ground.topics, ground.groups, timer_enabled=timer_enabled)
         log = ReviveLog(config, ground.intake, clock, ground.role.address)
@@ -42,6 +46,7 @@ class Popping(MasterWing):
             offsets=ground.offsets,
             positions=self.positions,
             log=log,
+            orders=self.orders,
             clock=clock,
         )
         pop = PopMessage(
@@ -71,11 +76,24 @@ class Popping(MasterWing):
             )
             for queue_id in range(REVIVE_QUEUES)
         ]
+        self.notifications = PopHold("notification-hold", clock, ground.turns, config.now.held_pops_max)
+        look = PopLook(config=config, rights=rights, reads=reads, pops=self.hold, hold=self.notifications, clock=clock)
+        ack = Ack(
+            config=config,
+            store=store,
+            rights=rights,
+            log=log,
+            intake=ground.intake,
+            offsets=ground.offsets,
+            orders=self.orders,
+            hold=self.hold,
+            clock=clock,
+        )
         ground.topics.on_change.append(self._topic_changed)
         store.after_cut.append(lambda _end: self.positions.clear())
-        self.rows = tuple(pop_rows(pop, Ack(config, store, rights, log, ground.intake, clock)))
-        self.listeners = (self.hold,)
-        self.adopt(Revive(queues, self.positions, clock, config.now.revive_interval_ms), self.hold)
+        self.rows = tuple(pop_rows(pop, ack, look))
+        self.listeners = (self.hold, self.notifications)
+        self.adopt(Revive(queues, self.positions, clock, config.now.revive_interval_ms), self.notifications, self.hold)
 
     def follow(self) -> None:
         """The new master hands out from where the group knows of check points."""
@@ -88,3 +106,4 @@ class Popping(MasterWing):
     def _topic_changed(self, topic: str) -> None:
         if self._topics.get(topic) is None:
             self.positions.forget_topic(topic)
+            self.orders.forget_topic(topic)
