@@ -58,6 +58,11 @@ class PopHold(WaitList[PopKey]):
             elif key[2] in (ANY_QUEUE, queue_id):
                 self.wake_one(key, tag_code)
 
+    def wake_all(self) -> None:
+        """Wake all pops."""
+        for key in self.keys():
+            self.wake(key)
+
     def _drop(self, topic: str, key: PopKey) -> None:
         keys = self._topics[topic]
         del keys[key]

@@ -5,6 +5,10 @@ Must not know   messages, requests, files.
 
 Invariant: a committed offset never passes messages whose check point may still be lost: it is on disk, and in a group
 confirmed. So after a crash a message comes twice at worst; none is lost.
+
+With the offsets of groups the table gets a mark: up to which record of the timer topic all check points are in these
+offsets. It is an offset of RocketMQ's group CID_RMQ_SYS_REVIVE_GROUP, saved and copied in one piece with the others; a
+start goes on there (catch_up.py). Apache's broker does not look at it.
 """
 
 from __future__ import annotations
@@ -12,10 +16,14 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.offsets.table import NO_OFFSET, OffsetTable
+from rocketlake.model.pop import REVIVE_GROUP
+from rocketlake.model.topic import TIMER_TOPIC
 from rocketlake.store.message_store import MessageStore
 
-__all__ = ["PopPositions"]
+__all__ = ["TIMER_QUEUE", "PopPositions"]
+
+TIMER_QUEUE = 0
 
 _Key = tuple[str, str, int]
 """Group, topic, queue id."""
@@ -38,8 +46,8 @@ class PopPositions:
         self._offsets = offsets
         self._next: dict[_Key, _Place] = {}
         """Of the groups and queues that have a move which is not committed."""
-        self._unsafe: deque[tuple[int, int, _Key, int]] = deque()
-        """(end of the log that must be safe, number of the move, key, next offset), oldest first."""
+        self._unsafe: deque[tuple[int, int, _Key, int, int]] = deque()
+        """(end of the log that must be safe, number of the move, key, next offset, mark), oldest first."""
         self._moves = 0
 
     def __len__(self) -> int:
@@ -66,20 +74,29 @@ class PopPositions:
         key = group, topic, queue_id
         known = self._next.get(key)
         self._next[key] = _Place(offset, self._moves if known is None else known.first, self._moves)
-        self._unsafe.append((self._store.max_physical_offset, self._moves, key, offset))
+        mark = self._store.next_offset(TIMER_TOPIC, TIMER_QUEUE)
+        self._unsafe.append((self._store.max_physical_offset, self._moves, key, offset, mark))
         self.settle()
 
     def settle(self) -> None:
         """Commit the offsets that are safe by now."""
         kept_end = self._store.kept_end
+        mark = NO_OFFSET
         while self._unsafe and self._unsafe[0][0] <= kept_end:
-            _, move, key, offset = self._unsafe.popleft()
+            _, move, key, offset, mark = self._unsafe.popleft()
             place = self._next.get(key)
             if place is None or move < place.first:
                 continue  # the group was moved elsewhere meanwhile
             self._offsets.commit(*key, offset)
             if place.last == move:
                 del self._next[key]
+        if mark not in (NO_OFFSET, self.mark):
+            self._offsets.commit(REVIVE_GROUP, TIMER_TOPIC, TIMER_QUEUE, mark)
+
+    @property
+    def mark(self) -> int:
+        """The committed offsets tell of all check points before this record of the timer topic; -1: not known."""
+        return self._offsets.query(REVIVE_GROUP, TIMER_TOPIC, TIMER_QUEUE)
 
     def forget_topic(self, topic: str) -> None:
         """The topic is gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
@@ -17,16 +17,23 @@ from rocketlake.broker.stored_message import copy_message
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_records
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import NO_RETRY, RETRY_V1, RETRY_V2, mark_of, pop_retry_topic
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.bodies.pop import CheckPoint
+from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutStatus
 
 __all__ = ["PopRetries"]
 
 _log = get_logger(__name__)
 
+_CLOCKS_DIFFER_MS = 600_000
+"""The store time of the copy is that of another broker, perhaps."""
+_ANY_TIME = Millis(1 << 62)
+_HITS_MAX = 64
 _TIMES_OVER = (*names.TIMERS, names.TIMER_OUT_MS, names.DELAY)
 """The message was delivered: its copy is not delayed again."""
 
@@ -38,6 +45,7 @@ class PopRetries:
         self,
         *,
         config: LiveConfig,
+        store: MessageStore,
         intake: Intake,
         topics: TopicTable,
         offsets: OffsetTable,
@@ -46,6 +54,7 @@ class PopRetries:
         store_address: Callable[[], tuple[str, int]],
     ) -> None:
         self._config = config
+        self._store = store
         self._intake = intake
         self._topics = topics
         self._offsets = offsets
@@ -81,6 +90,21 @@ class PopRetries:
         # No sender waits for this copy. With SYNC_FLUSH consumers can read it after a sync only: ask for one.
         self._intake.when_durable(result, {names.WAIT: "false"}, lambda _status: None)
         return True
+
+    def has_copy(self, message: StoredMessage, point: CheckPoint, behind: PhysicalOffset) -> bool:
+        """True if the log has the copy already, behind the record of its check point. Raises NotInMemory.
+
+        The key index leads to it: a message without a unique key is not found, and none is without the index.
+        """
+        if not message.unique_key:
+            return False
+        begin = Millis(max(0, point.pop_ms - _CLOCKS_DIFFER_MS))
+        tries = message.reconsume_times + (not point.suspend)
+        found = self._store.query(self._topic(point), message.unique_key, _HITS_MAX, begin, _ANY_TIME, unique=True)
+        return any(
+            copy.physical_offset > behind and copy.reconsume_times >= tries and copy.body_crc == message.body_crc
+            for copy in decode_records(b"".join(found.slices), check_crc=False, decompress=False)
+        )
 
     def _topic(self, point: CheckPoint) -> str:
         if mark_of(point.topic) != NO_RETRY:

@@ -10,7 +10,8 @@ nothing back too early. An acknowledgement that comes before its check point (th
 
 The offset of RocketMQ's group CID_RMQ_SYS_REVIVE_GROUP is the last record that is done with. It moves up to the first
 open check point, and is committed when all copies that were put before are safe: on disk, and in a group confirmed. So
-no failure loses a message; after one it may come twice.
+no failure loses a message. Check points that were there at the start may be dealt with already: the log is asked for
+the copies of their messages.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import REVIVE_GROUP
-from rocketlake.model.positions import QueueOffset
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.protocol.bodies.pop import AckRecord, CheckPoint
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetStatus
@@ -55,10 +56,11 @@ _MergeKey = tuple[str, str, int, int, int, str]
 class _Open:
     """A check point that is not dealt with. `place`: its offset in the queue; `left`: what is not acknowledged."""
 
-    __slots__ = ("left", "place", "point")
+    __slots__ = ("left", "place", "point", "record_at")
 
-    def __init__(self, point: CheckPoint, place: int) -> None:
+    def __init__(self, point: CheckPoint, place: int, record_at: PhysicalOffset) -> None:
         self.point = point
+        self.record_at = record_at
         self.place = place
         self.left = {offset for i, offset in enumerate(point.offsets) if not point.bit_map >> i & 1}
 
@@ -109,6 +111,8 @@ class ReviveQueue:
         self._early: dict[_MergeKey, _EarlyAck] = {}
         self._read_ms = 0
         """All records that were to come before this time are read."""
+        self._before = PhysicalOffset(0)
+        """The end of the log at the start."""
 
     def start(self) -> None:
         """Go on behind the last record that is known to be done with."""
@@ -117,6 +121,7 @@ class ReviveQueue:
         self._open.clear()
         self._early.clear()
         self._read_ms = 0
+        self._before = self._store.max_physical_offset
 
     @property
     def has_work(self) -> bool:
@@ -171,7 +176,7 @@ class ReviveQueue:
         tag = message.properties.get("TAGS")
         try:
             if tag == CHECK_POINT_TAG:
-                self._take_point(CheckPoint.decode(message.body), message.queue_offset)
+                self._take_point(CheckPoint.decode(message.body), message)
             elif tag in (ACK_TAG, ACKS_TAG):
                 self._take_ack(AckRecord.decode(message.body), message.queue_offset)
         except (UsageError, msgspec.MsgspecError) as error:
@@ -179,9 +184,9 @@ class ReviveQueue:
                 "record", "record %d of %s is passed by: %s", message.queue_offset, message.topic, error
             )
 
-    def _take_point(self, point: CheckPoint, place: int) -> None:
+    def _take_point(self, point: CheckPoint, message: StoredMessage) -> None:
         key = point.topic, point.group, point.queue_id, point.start_offset, point.pop_ms, point.broker_name
-        opened = _Open(point, place)
+        opened = _Open(point, message.queue_offset, PhysicalOffset(message.physical_offset))
         early = self._early.pop(key, None)
         if early is not None:
             opened.left -= early.offsets
@@ -209,7 +214,12 @@ class ReviveQueue:
             return False
         for offset in sorted(opened.left):
             message = self._message(point, offset)
-            if message is not None and not self._retries.put(message, point):
+            is_there = (
+                message is not None
+                and opened.record_at < self._before
+                and self._retries.has_copy(message, point, opened.record_at)
+            )
+            if message is not None and not is_there and not self._retries.put(message, point):
                 return False
             opened.left.discard(offset)
         return True
@@ -236,9 +246,17 @@ class ReviveQueue:
 class Revive(Service):
     """All queues of the revive topic."""
 
-    def __init__(self, queues: list[ReviveQueue], positions: PopPositions, clock: Clock, interval_ms: int) -> None:
-        """`interval_ms`: reviveInterval."""
+    def __init__(
+        self,
+        queues: list[ReviveQueue],
+        positions: PopPositions,
+        clock: Clock,
+        interval_ms: int,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        """`interval_ms`: reviveInterval. `is_ready`: True once the log can be read up to its end at the start."""
         super().__init__("pop-revive", clock)
+        self._is_ready = is_ready
         self._queues = queues
         self._positions = positions
         self._interval_ms = interval_ms
@@ -253,5 +271,5 @@ class Revive(Service):
     async def _pass_over(self) -> None:
         self._positions.settle()
         for queue in self._queues:
-            if queue.has_work:
+            if self._is_ready() and queue.has_work:
                 await queue.pass_over()

@@ -9,6 +9,7 @@ again if another consumer was faster. A pop that got messages while others are l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from rocketlake.base.clock import Clock
@@ -48,14 +49,17 @@ class PopMessage:
         reads: PopReads,
         hold: PopHold,
         stats: BrokerStats,
+        is_ready: Callable[[], bool],
         clock: Clock,
     ) -> None:
+        """`is_ready`: True once it is known what was handed out before the start."""
         self._config = config
         self._store = store
         self._rights = rights
         self._reads = reads
         self._hold = hold
         self._stats = stats
+        self._is_ready = is_ready
         self._clock = clock
 
     def pop(self, request: Request) -> Reply | Held:
@@ -85,7 +89,7 @@ class PopMessage:
             header.order,
             header.attempt_id,
         )
-        found = self._reads.read(pop)
+        found = self._reads.read(pop) if self._is_ready() else Popped()
         if found.count:
             self._stats.count_get(header.consumer_group, header.topic, found.count, found.bytes)
             if found.rest > 0:

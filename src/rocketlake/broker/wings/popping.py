@@ -7,6 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.dispatch_table import pop_rows
+from rocketlake.broker.pop.catch_up import PopCatchUp
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import PopReads
@@ -50,10 +51,26 @@ class Popping(MasterWing):
             clock=clock,
         )
         pop = PopMessage(
-            config=config, store=store, rights=rights, reads=reads, hold=self.hold, stats=ground.stats, clock=clock
+            config=config,
+            store=store,
+            rights=rights,
+            reads=reads,
+            hold=self.hold,
+            stats=ground.stats,
+            is_ready=lambda: self.catch_up.is_done,
+            clock=clock,
+        )
+        self.catch_up = PopCatchUp(
+            store=store,
+            topics=ground.topics,
+            groups=ground.groups,
+            positions=self.positions,
+            done=self.hold.wake_all,
+            clock=clock,
         )
         retries = PopRetries(
             config=config,
+            store=store,
             intake=ground.intake,
             topics=ground.topics,
             offsets=ground.offsets,
@@ -93,7 +110,8 @@ class Popping(MasterWing):
         store.after_cut.append(lambda _end: self.positions.clear())
         self.rows = tuple(pop_rows(pop, ack, look))
         self.listeners = (self.hold, self.notifications)
-        self.adopt(Revive(queues, self.positions, clock, config.now.revive_interval_ms), self.notifications, self.hold)
+        revive = Revive(queues, self.positions, clock, config.now.revive_interval_ms, lambda: self.catch_up.is_done)
+        self.adopt(self.catch_up, revive, self.notifications, self.hold)
 
     def follow(self) -> None:
         """The new master hands out from where the group knows of check points."""
