@@ -25,6 +25,7 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "authorizationWhitelist": ("",),
     "filterSupportRetry": ("false",),
     "enableLmq": ("false",),
+    "popConsumerKVServiceEnable": ("false",),
     "enableMultiDispatch": ("false",),
     "enableConsumeQueueExt": ("false",),
     "enableCompaction": ("true", "false"),
@@ -78,7 +79,7 @@ enablePopLog enablePopBufferMerge popCkStayBufferTime popCkStayBufferTimeOut pop
 popCkOffsetMaxQueueSize enablePopBatchAck popLongPollingForceNotifyInterval enableNotifyBeforePopCalculateLag
 enableNotifyAfterPopOrderLockRelease initPopOffsetByCheckMsgInMem retrieveMessageFromPopRetryTopicV1
 popConsumerFSServiceInit popConsumerKVServiceLog
-popConsumerKVServiceInit popConsumerKVServiceEnable popReviveMaxReturnSizePerRead popReviveMaxAttemptTimes
+popConsumerKVServiceInit popReviveMaxReturnSizePerRead popReviveMaxAttemptTimes
 popInflightMessageThreshold enablePopMessageThreshold
 skipWhenCKRePutReachMaxTimes appendAckAsync appendCkAsync serverWorkerThreads serverCallbackExecutorThreads
 serverSelectorThreads serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverChannelMaxIdleTimeSeconds

@@ -68,6 +68,28 @@ class Popping(MasterWing):
             done=self.hold.wake_all,
             clock=clock,
         )
+        self.notifications = PopHold("notification-hold", clock, ground.turns, config.now.held_pops_max)
+        look = PopLook(config=config, rights=rights, reads=reads, pops=self.hold, hold=self.notifications, clock=clock)
+        ack = Ack(
+            config=config,
+            store=store,
+            rights=rights,
+            log=log,
+            intake=ground.intake,
+            offsets=ground.offsets,
+            orders=self.orders,
+            hold=self.hold,
+            clock=clock,
+        )
+        ground.topics.on_change.append(self._topic_changed)
+        store.after_cut.append(lambda _end: self.positions.clear())
+        self.rows = tuple(pop_rows(pop, ack, look))
+        self.listeners = (self.hold, self.notifications)
+        self.adopt(self.catch_up, self._revive(ground, log, delay), self.notifications, self.hold)
+
+    def _revive(self, ground: Ground, log: ReviveLog, delay: Delay) -> Revive:
+        config, store, clock = ground.config, ground.store, ground.clock
+        timer_enabled = ground.timer_rules.is_enabled
         retries = PopRetries(
             config=config,
             store=store,
@@ -93,25 +115,7 @@ class Popping(MasterWing):
             )
             for queue_id in range(REVIVE_QUEUES)
         ]
-        self.notifications = PopHold("notification-hold", clock, ground.turns, config.now.held_pops_max)
-        look = PopLook(config=config, rights=rights, reads=reads, pops=self.hold, hold=self.notifications, clock=clock)
-        ack = Ack(
-            config=config,
-            store=store,
-            rights=rights,
-            log=log,
-            intake=ground.intake,
-            offsets=ground.offsets,
-            orders=self.orders,
-            hold=self.hold,
-            clock=clock,
-        )
-        ground.topics.on_change.append(self._topic_changed)
-        store.after_cut.append(lambda _end: self.positions.clear())
-        self.rows = tuple(pop_rows(pop, ack, look))
-        self.listeners = (self.hold, self.notifications)
-        revive = Revive(queues, self.positions, clock, config.now.revive_interval_ms, lambda: self.catch_up.is_done)
-        self.adopt(self.catch_up, revive, self.notifications, self.hold)
+        return Revive(queues, self.positions, clock, config.now.revive_interval_ms, lambda: self.catch_up.is_done)
 
     def follow(self) -> None:
         """The new master hands out from where the group knows of check points."""
