@@ -108,16 +108,18 @@ class PopClient:
 
     async def change(self, popped: Popped, invisible_ms: int, *, suspend: bool = False) -> Command:
         return await self.ask(
-            Code.CHANGE_MESSAGE_INVISIBLETIME,
-            ChangeInvisibleHeader(
-                consumer_group=self.group,
-                topic=popped.topic,
-                queue_id=popped.handle.queue_id,
-                extra_info=str(popped.handle),
-                offset=popped.handle.offset,
-                invisible_time=invisible_ms,
-                suspend=suspend,
-            ),
+            Code.CHANGE_MESSAGE_INVISIBLETIME, self.change_header(popped, invisible_ms, suspend=suspend)
+        )
+
+    def change_header(self, popped: Popped, invisible_ms: int, *, suspend: bool = False) -> ChangeInvisibleHeader:
+        return ChangeInvisibleHeader(
+            consumer_group=self.group,
+            topic=popped.topic,
+            queue_id=popped.handle.queue_id,
+            extra_info=str(popped.handle),
+            offset=popped.handle.offset,
+            invisible_time=invisible_ms,
+            suspend=suspend,
         )
 
 

@@ -51,6 +51,7 @@ from rocketlake.protocol.headers.transaction import (
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from tests.pops import PopClient, Popped
 
 HOUR_MS = 3_600_000
 _FOR_EVER_MS = 1e9
@@ -89,6 +90,7 @@ class BrokerWorld:
         self._offsets = {"nowhere": 10_000_000}
         self._handles = {"nonsense": "AAAA"}
         """Recall handles of sends by name; "" if the answer had none."""
+        self._popped: dict[str, tuple[PopClient, Popped]] = {}
         self._refusing: set[str] = set()
         self._halves: dict[str, tuple[int, int]] = {"nowhere": (10_000_000, 0)}
         """(physical offset, half queue offset) of half messages by name; one that is checked gets that of its copy."""
@@ -340,6 +342,53 @@ class BrokerWorld:
         task.add_done_callback(self._waiting.discard)
         await self._clock.settle()
         return [f"held {name}"] if len(self._broker.reading.hold) > held_before else []
+
+    async def pop(
+        self,
+        name: str,
+        topic: str = "T",
+        group: str = "g",
+        queue: str = "-1",
+        tags: str = "*",
+        invisible_ms: str = "60000",
+        wait_ms: str = "0",
+        count: str = "32",
+        order: str = "no",
+        attempt: str = "",
+        client: str = "c1",
+    ) -> list[str]:
+        """Pop; the messages are acknowledged by their bodies."""
+        popper = PopClient("", group, topic)
+        popper.clock = self._clock  # type: ignore[assignment]
+        header = popper.pop_header(int(invisible_ms), int(wait_ms), queue_id=int(queue), max_msg_nums=int(count))
+        header.exp, header.order, header.attempt_id = tags.replace("|", " || "), order == "yes", attempt or None
+        held_before, began = len(self._broker.popping.hold), self._clock.now_ms()
+
+        async def hear() -> None:
+            answer = await self._ask(Command.request(RequestCode.POP_MESSAGE, header), client)
+            found = popper.popped(answer) if answer.code == 0 else []
+            self._popped |= {each.body: (popper, each) for each in found}
+            bodies = f"FOUND bodies=[{','.join(_describe_message(each.message) for each in found)}]"
+            waited = f" waited_ms={waited_ms}" if (waited_ms := self._clock.now_ms() - began) else ""
+            self._heard.append(f"answer {name} {bodies if found else ResponseCode(answer.code).name}{waited}")
+
+        task = self._loop.create_task(hear())
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        await self._clock.settle()
+        return [f"held {name}"] if len(self._broker.popping.hold) > held_before else []
+
+    async def ack(self, body: str, client: str = "c1") -> list[str]:
+        """Acknowledge a message that was popped last with this body."""
+        popper, popped = self._popped[body]
+        return _failure(await self._ask(Command.request(RequestCode.ACK_MESSAGE, popper.ack_header(popped)), client))
+
+    async def keep(self, body: str, ms: str, suspend: str = "no", client: str = "c1") -> list[str]:
+        """Change the invisible time of a popped message."""
+        popper, popped = self._popped[body]
+        header = popper.change_header(popped, int(ms), suspend=suspend == "yes")
+        command = Command.request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        return _failure(await self._ask(command, client))
 
     async def hang_up(self, client: str = "c1") -> list[str]:
         """The client's connection breaks."""

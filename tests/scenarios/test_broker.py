@@ -30,7 +30,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[BrokerWorld]:
 
 
 @pytest.mark.parametrize(
-    "path", scenarios("sends", "holds", "replies", "retry", "delay", "transactions", "roles"), ids=name
+    "path", scenarios("sends", "holds", "replies", "retry", "delay", "transactions", "roles", "pops"), ids=name
 )
 def test_broker(path: Path, play: Callable[[Path, Any], None], world: BrokerWorld) -> None:
     play(path, world)
