@@ -33,6 +33,7 @@ LARGE_FOLDERS = {
     "broker/wings",  # one file for each feature
     "cli",  # one file for each command
     "client/consumer",
+    "model",  # one file for each thing
     "net",
     "protocol/bodies",  # one file for each body
     "protocol/headers",  # one file for each family of requests
