@@ -136,7 +136,7 @@ def _histogram_lines(name: str, labels: str, histogram: Histogram) -> str:
 
 def _value(value: float) -> str:
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else "NaN" if math.isnan(value) else f"{value:+f}".capitalize()
+        return repr(value) if math.isfinite(value) else "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     return str(int(value))
 
 

@@ -121,6 +121,8 @@ class HttpPeer(asyncio.Protocol):
                 return
             if isinstance(event, h11.Request):
                 self._request = event
+                if _size(event) > _HEAD_BYTES_MAX:  # it came in one piece: h11 looks at unfinished heads only
+                    self._refuse(431)
             elif isinstance(event, h11.Data):
                 self._refuse(413)
             elif isinstance(event, h11.EndOfMessage) and self._request is not None:
@@ -179,3 +181,7 @@ class HttpPeer(asyncio.Protocol):
 
     def _wait(self, seconds: float) -> None:
         self.deadline = self._clock.monotonic() + seconds
+
+
+def _size(request: h11.Request) -> int:
+    return len(request.target) + sum(len(name) + len(value) for name, value in request.headers)

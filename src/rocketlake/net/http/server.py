@@ -34,12 +34,13 @@ class HttpServer(Service):
         self, pages: Mapping[str, Page], *, host: str, port: int, clock: Clock, network: Network, name: str = "http"
     ) -> None:
         super().__init__(name, clock)
-        self._pages = pages
+        self.pages = dict(pages)
         self._host = host
         self._port = port
         self._network = network
         self._listener: Listener | None = None
-        self._peers: dict[HttpPeer, None] = {}
+        self.peers: dict[HttpPeer, None] = {}
+        """Open connections, in the order they came."""
 
     @property
     def port(self) -> int:
@@ -56,7 +57,7 @@ class HttpServer(Service):
         """Close the listener and all connections."""
         if self._listener is not None:
             await self._listener.close()
-        for peer in list(self._peers):
+        for peer in list(self.peers):
             peer.close()
         await super().stop()
 
@@ -64,29 +65,29 @@ class HttpServer(Service):
 
     def opened(self, peer: HttpPeer) -> None:
         """See PeerOwner. When there are too many, the peer that was silent for longest makes room."""
-        if len(self._peers) >= _PEERS_MAX:
-            idle = [each for each in self._peers if not each.is_answered]
+        if len(self.peers) >= _PEERS_MAX:
+            idle = [each for each in self.peers if not each.is_answered]
             (min(idle, key=lambda each: each.deadline) if idle else peer).close()
             if not idle:
                 return
-        self._peers[peer] = None
+        self.peers[peer] = None
 
     def closed(self, peer: HttpPeer) -> None:
         """See PeerOwner."""
-        self._peers.pop(peer, None)
+        self.peers.pop(peer, None)
 
     def asked(self, peer: HttpPeer, method: str, target: str) -> None:
         """See PeerOwner."""
         self.spawn("answer", self._answer(peer, method, target.partition("?")[0]))
 
     async def _answer(self, peer: HttpPeer, method: str, path: str) -> None:
-        page = self._pages.get(path)
+        page = self.pages.get(path)
         try:
             if page is None:
-                await peer.say(404, f"there are: {' '.join(self._pages)}")
+                await peer.say(404, f"there are: {' '.join(self.pages)}")
             elif method not in ("GET", "HEAD"):
                 await peer.say(405, f"this page takes {_METHODS}", allow=_METHODS)
-            elif sum(each.is_answered for each in self._peers) > _ANSWERS_MAX:
+            elif sum(each.is_answered for each in self.peers) > _ANSWERS_MAX:
                 await peer.say(503, "too many answers are under way, ask again")
             else:
                 await peer.answer(page())
@@ -97,5 +98,5 @@ class HttpServer(Service):
 
     def _sweep(self) -> None:
         now = self._clock.monotonic()
-        for peer in [peer for peer in self._peers if peer.deadline < now]:
+        for peer in [peer for peer in self.peers if peer.deadline < now]:
             peer.close()
