@@ -40,10 +40,9 @@ async def load(namesrv: str, scrape: object) -> str:
         async with TransactionProducer("bookers", check=commit, topics=["booked"], namesrv=namesrv) as transactions:
             await transactions.send_in_transaction(Message("booked", b"yes"), commit)
             await transactions.send_in_transaction(Message("booked", b"no"), roll_back)
-            async with (
-                Consumer("kitchen", "orders", namesrv=namesrv, from_where="first") as consumer,
-                PushConsumer("failing", "orders", fail, namesrv=namesrv, from_where="first"),
-            ):
+            failing = PushConsumer("failing", namesrv=namesrv, listener=fail, from_where="first")
+            failing.subscribe("orders")
+            async with Consumer("kitchen", "orders", namesrv=namesrv, from_where="first") as consumer, failing:
                 async for _message in consumer:
                     break
                 return await page(scrape)

@@ -30,6 +30,7 @@ ROOMS = {
     " integration/test_cold_reads.py integration/test_failing_masters.py"
     " integration/test_cost_of_requests.py integration/test_disowned.py integration/test_metrics*.py"
     " integration/test_fair_shares.py integration/test_quotas.py integration/test_client_ids.py"
+    " golden/test_metrics.py"
     " integration/test_faults_in_duties.py integration/test_gate.py integration/test_large_batches.py"
     " integration/test_lost_register.py integration/test_memory_bounds.py integration/test_poison.py"
     " integration/test_pop*.py integration/test_property_room.py"

@@ -245,6 +245,7 @@ class Broker(Service):
             reading=self.reading,
             delay=self.delay,
             replicas=self.replicas,
+            transactions=self.transactions,
             refusals=self._dispatcher.refusals,
         )
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.figures.histogram import Histogram
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.model.positions import PhysicalOffset
@@ -82,7 +83,9 @@ class Leader(Service):
         """Somebody is to be looked after: a slave has come, or acks wait for one."""
         self._is_planned = False
         self._warnings = RareWarnings(_log, clock=clock)
-        self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings, check)
+        self.ack_seconds = Histogram()
+        """Of all slaves: from the sending of a place of the log until it was reported."""
+        self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings, check, self.ack_seconds)
 
     @property
     def port(self) -> int:

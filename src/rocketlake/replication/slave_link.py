@@ -18,6 +18,7 @@ from rocketlake.auth.action import AccessRefused
 from rocketlake.auth.proof import ANSWER_BYTES_MAX, Proof, new_question, read_answer
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import ProtocolError, StoreError
+from rocketlake.base.figures.histogram import Histogram
 from rocketlake.base.logs import RareWarnings
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.allowance import Allowance
@@ -74,6 +75,8 @@ class LinkParts:
     warnings: RareWarnings
     check: CheckProof | None
     """Who may have the log; None: everybody who asks."""
+    ack_seconds: Histogram
+    """Times from the sending of a place of the log until a slave reported it."""
 
 
 class SlaveLink(asyncio.Protocol):
@@ -103,6 +106,7 @@ class SlaveLink(asyncio.Protocol):
         self._check = parts.check
         self._question = b""
         self._unproven = b""
+        self._ack_seconds = parts.ack_seconds
         self._outgoing = Outgoing(parts.store, parts.settings.batch_bytes)
         self._allowance = Allowance(parts.settings.bytes_per_second)
         self._transport: asyncio.Transport | None = None
@@ -115,6 +119,8 @@ class SlaveLink(asyncio.Protocol):
         self._heard_at = self._wrote_at = self._counted_at = parts.clock.monotonic()
         self._counted = 0
         """Bytes of the log since `_counted_at`."""
+        self._sample: tuple[float, PhysicalOffset] | None = None
+        """A place of the log and when it was sent, until the slave reports it: one at a time is timed."""
         self._asked_at: float | None = None
         """Since then the slave has something to report, and has said nothing."""
 
@@ -209,6 +215,9 @@ class SlaveLink(asyncio.Protocol):
             self.drop("back", f"it says that its log ends at {end}, before it was {self.ack}")
             return
         self.ack = end
+        if self._sample is not None and end >= self._sample[1]:
+            self._ack_seconds.note(self._clock.monotonic() - self._sample[0])
+            self._sample = None
         if is_first:
             self.sent = end
             key = f"{self.host} {self.dialect.name} follows"
@@ -254,6 +263,8 @@ class SlaveLink(asyncio.Protocol):
         self._counted += sent
         if sent and self._asked_at is None:
             self._asked_at = self._clock.monotonic()
+        if sent and self._sample is None:
+            self._sample = self._clock.monotonic(), self.sent
         if buffers:
             self._write(buffers)
 

@@ -309,6 +309,13 @@ class Timer(Service):
             **dict.fromkeys(("timerCongestNum", "timerEnqueueTps", "timerDequeueTps"), "0"),
         }
 
+    async def counts(self) -> list[tuple[int, int]]:
+        """(tick, how many messages wait for it) of all. A worker reads the whole wheel. Raises OSError."""
+        if self._worker is None:
+            return []
+        found: list[tuple[int, int]] = await run_on(self._worker, partial(self._timers.counts, self._read_ms))
+        return found
+
     # -- entering ------------------------------------------------------------------------------------------------------
 
     def message_came(self, _queue_id: int) -> None:

@@ -10,15 +10,16 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
 
 from rocketlake.broker.metrics.connected import client_families
-from rocketlake.broker.metrics.labels import STORAGE
 from rocketlake.broker.metrics.lag import GroupLag
 from rocketlake.broker.metrics.storage import storage_families
 from rocketlake.broker.metrics.traffic import traffic_families
+from rocketlake.broker.metrics.waiting import WaitingMessages
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.replicas import Replicas
+from rocketlake.broker.wings.transactions import Transactions
 from rocketlake.net.http.exposition import Family, Pace, labels_text, number
 
 __all__ = ["BrokerFamilies"]
@@ -27,7 +28,6 @@ _PROCESSORS = (
     "send", "async_put", "pull", "lite_pull", "ack", "query_message", "client_manager", "heartbeat", "transaction",
     "consumer_manager", "admin", "reply",
 )  # fmt: skip
-_TIMER_BOUNDS_SECONDS = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)
 
 
 class BrokerFamilies:
@@ -41,15 +41,16 @@ class BrokerFamilies:
         reading: Reading,
         delay: Delay,
         replicas: Replicas,
+        transactions: Transactions,
         refusals: Mapping[tuple[str, str], int],
     ) -> None:
         """`refusals`: see Dispatcher."""
         self._ground = ground
         self._clients = clients
         self._reading = reading
-        self._delay = delay
         self._replicas = replicas
         self._refusals = refusals
+        self._waiting = WaitingMessages(ground.store, delay.schedule, delay.timer, transactions.ledger, ground.clock)
         self._lag = GroupLag(ground.offsets, ground.topics, ground.groups, ground.store, ground.clock)
 
     async def collect(self, pace: Pace) -> AsyncGenerator[Family, None]:
@@ -64,8 +65,10 @@ class BrokerFamilies:
         async with contextlib.aclosing(storage_families(ground.store, ground.clock)) as families:
             async for family in families:
                 yield family
-        for family in self._waiting():
-            yield family
+        yield number("rocketlake_held_pulls", "Pulls that wait for messages", len(self._reading.hold))
+        async with contextlib.aclosing(self._waiting.families()) as families:
+            async for family in families:
+                yield family
         for family in self._copies():
             yield family
         async with contextlib.aclosing(self._lag.families(pace)) as families:
@@ -83,20 +86,11 @@ class BrokerFamilies:
         roles = [(labels_text({"role": role}), ground.role.now == role.upper()) for role in ("master", "slave")]
         yield Family("rocketlake_role", "gauge", "1 for the role of this broker", roles)
 
-    def _waiting(self) -> Iterator[Family]:
-        reading, timer = self._reading, self._delay.timer
-        yield number("rocketlake_held_pulls", "Pulls that wait for messages", len(reading.hold))
-        levels = self._delay.schedule.waiting().items()
-        delayed = [(labels_text({"level": level}), max(0, end - at)) for level, (at, end) in levels]
-        yield Family("rocketlake_delayed_messages", "gauge", "Messages that wait for a delay level", delayed)
-        figures = timer.figures()
-        lag, late = int(figures["timerOffsetBehind"]), int(figures["timerReadBehind"])
-        yield Family("rocketmq_timer_enqueue_lag", "gauge", "Messages not in the wheel yet", [(STORAGE, lag)])
-        text = "How late messages for a time are delivered"
-        yield Family("rocketmq_timer_dequeue_latency", "gauge", text, [(STORAGE, late * 1000)], "milliseconds")
-
     def _copies(self) -> Iterator[Family]:
         slaves = self._replicas.leader.slaves()
         behind = [(labels_text({"replica": slave.name or slave.address}), slave.behind) for slave in slaves]
         yield Family("rocketlake_replica_lag", "gauge", "Bytes of the log that a replica lacks", behind, "bytes")
         yield number("rocketlake_replicas_connected", "Replicas that copy from this broker", len(slaves))
+        acks = self._replicas.leader.ack_seconds
+        text = "Time from the sending of a place of the log until a replica reported it"
+        yield Family("rocketlake_replica_ack", "histogram", text, [("", acks)], "seconds")

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.broker.groups.table import GroupTable
-from rocketlake.broker.metrics.labels import group_labels
+from rocketlake.broker.metrics.labels import lag_labels
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import keeps_first_offsets
@@ -120,7 +120,7 @@ class GroupLag:
                 oldest_waiting = min(
                     oldest_waiting, await self._stored_ms((topic, queue_id, handed), known) or oldest_waiting
                 )
-        labels = group_labels(group, topic)
+        labels = lag_labels(group, topic)
         return _Row(labels, lag, max(0, now - oldest), unacked, waiting, max(0, now - oldest_waiting), largest)
 
     async def _stored_ms(self, place: _Place, known: dict[_Place, int]) -> int:

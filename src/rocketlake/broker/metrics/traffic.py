@@ -20,7 +20,6 @@ from rocketlake.broker.stats import (
     BrokerStats,
 )
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.model.names import is_dead_letter_topic, is_retry_topic
 from rocketlake.net.http.exposition import Family, Sample, labels_text
 
 __all__ = ["traffic_families"]
@@ -42,9 +41,8 @@ def traffic_families(
     stats: BrokerStats, topics: TopicTable, refusals: Mapping[tuple[str, str], int]
 ) -> Iterator[Family]:
     """`refusals`: by lane and reason."""
-    in_text = "stored, retry and dead-letter topics left out"
-    yield Family("rocketmq_messages_in_total", "counter", f"Messages {in_text}", _in(stats, topics, TOPIC_PUT_NUMS))
-    yield Family("rocketmq_throughput_in_total", "counter", f"Bytes {in_text}", _in(stats, topics, TOPIC_PUT_SIZE))
+    yield Family("rocketmq_messages_in_total", "counter", "Messages stored", _in(stats, topics, TOPIC_PUT_NUMS))
+    yield Family("rocketmq_throughput_in_total", "counter", "Bytes stored", _in(stats, topics, TOPIC_PUT_SIZE))
     yield Family("rocketmq_messages_out_total", "counter", "Messages handed out", _out(stats, GROUP_GET_NUMS))
     yield Family("rocketmq_throughput_out_total", "counter", "Bytes handed out", _out(stats, GROUP_GET_SIZE))
     dead = _by_group(stats, DEAD_LETTER_TIMES, group_labels)
@@ -64,8 +62,7 @@ def traffic_families(
 
 def _in(stats: BrokerStats, topics: TopicTable, item: str) -> Iterator[Sample]:
     for topic, counter in stats.counters(item):
-        if not is_retry_topic(topic) and not is_dead_letter_topic(topic):
-            yield topic_labels(topic, message_type(topics.get(topic))), counter.total
+        yield topic_labels(topic, message_type(topic, topics.get(topic))), counter.total
 
 
 def _out(stats: BrokerStats, item: str) -> Iterator[Sample]:

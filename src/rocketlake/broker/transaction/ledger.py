@@ -82,6 +82,10 @@ class HalfLedger:
         index = self._standings.find(0, max(0, half_offset - self._base))
         return max(half_offset, self._base + (len(self._standings) if index < 0 else index))
 
+    def count_open(self, end: QueueOffset) -> int:
+        """How many places before `end` are open."""
+        return max(0, end - self._base - len(self._standings)) + self._standings.count(0)
+
     def name(self, half: StoredMessage) -> QueueOffset:
         """The queue offset that names the transaction of a half message."""
         return self._names.get(half.queue_offset, prepared_offset(half))

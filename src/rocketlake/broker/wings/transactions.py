@@ -33,7 +33,7 @@ class Transactions(MasterWing):
     def __init__(self, ground: Ground, clients: Clients) -> None:
         super().__init__("transactions", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
-        ledger = HalfLedger()
+        self.ledger = ledger = HalfLedger()
         ops = TransactionOps(store, ledger, config, clock, lambda: encode_host(*ground.role.address()))
         self.check = TransactionCheck(
             config=config,
