@@ -65,12 +65,11 @@ def test_the_value_of_a_promise_that_asks_for_nothing_is_taken() -> None:
 
 
 def test_tuning_keys_that_mean_nothing_here_are_taken_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    text = "timerStopEnqueue=false\ndLegerGroup=g\nlistenPort=1\nmetricsExporterType=PROM"
+    text = "timerStopEnqueue=false\ndLegerGroup=g\nlistenPort=1\nmetricsInDelta=true"
     load_broker_conf(CONF, files=files_with(text))
     (line,) = caplog.messages
     assert line == (
-        "/etc/some.conf: these settings of RocketMQ change nothing here:"
-        " timerStopEnqueue, dLegerGroup, metricsExporterType"
+        "/etc/some.conf: these settings of RocketMQ change nothing here: timerStopEnqueue, dLegerGroup, metricsInDelta"
     )
 
 

@@ -111,13 +111,17 @@ class Exposition:
             yield "".join(lines).encode()
 
     def _lines(self, family: Family) -> Iterator[str]:
-        name, common = family.wire_name, self._common
+        name = family.wire_name
+        with_own = f"{name}{{{self._common}{',' if self._common else ''}"
         for count, (own, value) in enumerate(family.samples):
             if count >= self._samples_max:
                 self.dropped[name] = self.dropped.get(name, 0) + 1
                 continue
             self.samples += 1
-            labels = f"{common},{own}" if own and common else common or own
+            if type(value) is int and own:  # nearly all samples
+                yield f"{with_own}{own}}} {value}\n"
+                continue
+            labels = f"{self._common},{own}" if own and self._common else self._common or own
             if isinstance(value, Histogram):
                 yield _histogram_lines(name, labels, value)
             else:
