@@ -1,24 +1,25 @@
 """What comes in, what goes out, what is refused.
 
 Owns        the families of messages, bytes, dead letters and refusals.
-Must not know   how they are counted (stats.py, net/dispatcher.py).
+Must not know   how they are counted (counters.py, net/dispatcher.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rocketlake.base.figures.histogram import Histogram
-from rocketlake.broker.metrics.labels import group_labels, message_type, topic_labels
-from rocketlake.broker.stats import (
+from rocketlake.broker.counters import (
     DEAD_LETTER_TIMES,
     GROUP_GET_NUMS,
     GROUP_GET_SIZE,
     SEND_BACK_NUMS,
     TOPIC_PUT_NUMS,
     TOPIC_PUT_SIZE,
-    BrokerStats,
+    Counters,
 )
+from rocketlake.broker.metrics.labels import group_labels, message_type, topic_labels
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.net.http.exposition import Family, Sample, labels_text
 
@@ -38,7 +39,7 @@ _CAUSES = {
 
 
 def traffic_families(
-    stats: BrokerStats, topics: TopicTable, refusals: Mapping[tuple[str, str], int]
+    stats: Counters[Any], topics: TopicTable, refusals: Mapping[tuple[str, str], int]
 ) -> Iterator[Family]:
     """`refusals`: by lane and reason."""
     yield Family("rocketmq_messages_in_total", "counter", "Messages stored", _in(stats, topics, TOPIC_PUT_NUMS))
@@ -60,16 +61,16 @@ def traffic_families(
     yield Family("rocketlake_put", "histogram", text, [("", latency)], "seconds")
 
 
-def _in(stats: BrokerStats, topics: TopicTable, item: str) -> Iterator[Sample]:
+def _in(stats: Counters[Any], topics: TopicTable, item: str) -> Iterator[Sample]:
     for topic, counter in stats.counters(item):
         yield topic_labels(topic, message_type(topic, topics.get(topic))), counter.total
 
 
-def _out(stats: BrokerStats, item: str) -> Iterator[Sample]:
+def _out(stats: Counters[Any], item: str) -> Iterator[Sample]:
     return _by_group(stats, item, group_labels)
 
 
-def _by_group(stats: BrokerStats, item: str, labels: Callable[[str, str], str]) -> Iterator[Sample]:
+def _by_group(stats: Counters[Any], item: str, labels: Callable[[str, str], str]) -> Iterator[Sample]:
     for key, counter in stats.counters(item):
         topic, _, group = key.partition("@")
         yield labels(group, topic), counter.total

@@ -22,10 +22,11 @@ from rocketlake.broker.clients.request_modes import RequestModes
 from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.config import BrokerRole, LiveConfig
+from rocketlake.broker.counters import BROKER_GET_NUMS, BROKER_PUT_NUMS
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.delay.timer import Timer
-from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
+from rocketlake.broker.stats import BrokerStats, RatedCounter
 from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.net.request import Reply, Request
@@ -219,16 +220,16 @@ class AdminBroker:
 
 
 def _item(samples: deque[tuple[int, int, int]]) -> BrokerStatsItem:
-    rate = Counter.rate(samples)
+    rate = RatedCounter.rate(samples)
     return BrokerStatsItem(sum=rate.total, tps=rate.per_second, avgpt=rate.per_call)
 
 
-def _three_rates(counter: Counter | None) -> str:
+def _three_rates(counter: RatedCounter | None) -> str:
     """Per second over the last 10 s, the last minute, the last hour."""
     if counter is None:
         return _NO_RATE
     spans = (deque(list(counter.minute)[-2:]), counter.minute, counter.hour)
-    return " ".join(str(round(Counter.rate(samples).per_second, 3)) for samples in spans)
+    return " ".join(str(round(RatedCounter.rate(samples).per_second, 3)) for samples in spans)
 
 
 def _span_text(ms: int) -> str:

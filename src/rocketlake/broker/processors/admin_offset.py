@@ -18,10 +18,11 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.cluster.outbound import Identity
 from rocketlake.broker.cold_requests import ColdRequests
+from rocketlake.broker.counters import GROUP_GET_NUMS
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
+from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.positions import QueueOffset

@@ -20,11 +20,12 @@ from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.cluster.outbound import Identity
 from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.cold_requests import ColdRequests
+from rocketlake.broker.counters import TOPIC_PUT_NUMS
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.broker.replicas.kept import Kept
-from rocketlake.broker.stats import TOPIC_PUT_NUMS, BrokerStats
+from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.topics.attributes import apply_changes
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
