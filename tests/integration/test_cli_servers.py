@@ -22,6 +22,7 @@ from rocketlake.admin.replicas import ClusterReplicas
 from rocketlake.base.errors import LinkError
 from rocketlake.client.config import ProducerConfig
 from rocketlake.testing.cluster import EmbeddedCluster
+from tests.integration.scraped import get
 
 ROOT = Path(__file__).parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -87,6 +88,8 @@ async def test_up_prints_addresses_and_next_commands_and_stops_cleanly(
     process = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
     namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)
     read_until(process, r"broker +127\.0\.0\.1:\d+")
+    metrics = read_until(process, r"metrics +http://(127\.0\.0\.1:\d+)/metrics").group(1)
+    assert (await get(metrics, "/ready")).status == 200
     read_until(process, f'rocketlake send orders "hello" -n {namesrv}')
     read_until(process, "Ctrl-C")
     async with Cluster(namesrv) as cluster:
@@ -278,6 +281,9 @@ async def test_up_with_replicas_survives_the_kill_of_its_master(start: Start, tm
     namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)
     found = [read_until(process, rf"broker {number} .*process (\d+)") for number in (1, 2, 3)]
     pids = {number: int(each.group(1)) for number, each in enumerate(found, 1)}
+    names = ("name server", "broker 1", "broker 2", "broker 3")
+    pages = [read_until(process, rf"metrics +http://(\S+)/metrics  .{name}").group(1) for name in names]
+    assert [(await get(page, "/metrics")).status for page in pages] == [200] * 4
     read_until(process, "Ctrl-C")
     async with Cluster(namesrv) as cluster:
         replicas = ClusterReplicas(cluster)

@@ -32,3 +32,17 @@ def test_what_is_older_than_two_minutes_is_forgotten_but_for_the_longest() -> No
     latency.roll()
     assert latency.percentile_ms(1.0) == 0.0
     assert latency.max_ms == 1000
+
+
+def test_the_histogram_counts_since_the_start() -> None:
+    latency = PutLatency()
+    latency.note(0.0001, 3)  # on a bound: at most that long
+    for _ in range(4):
+        latency.roll()
+    latency.note(0.0015, 2)
+    latency.note(30)
+    found = latency.histogram()
+    counts = {bound: count for bound, count in zip(found.bounds, found.counts, strict=False) if count}
+    assert counts == {0.0001: 3, 0.002: 2}
+    assert found.counts[-1] == 1
+    assert sum(found.counts) == 6

@@ -137,3 +137,26 @@ def test_a_request_that_a_hook_held_passes_the_hooks_behind_it() -> None:
     assert dispatcher.dispatch(held) is HELD
     assert dispatcher.serve_behind(holds, held) == Reply(ResponseCode.NO_PERMISSION)
     assert seen == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "counted"),
+    [
+        (ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control", {("send", "OVERLOAD"): 2}),
+        (ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy", {("send", "TIMEOUT_CLEAN_QUEUE"): 2}),
+        (ResponseCode.SYSTEM_BUSY, "POOL_BUSY: no buffer is free", {("send", "POOL_BUSY"): 2}),
+        (ResponseCode.SYSTEM_BUSY, "POOL_BUSY", {("send", "POOL_BUSY"): 2}),
+        (ResponseCode.SERVICE_NOT_AVAILABLE, "DISK_FULL: 95 %", {("send", "DISK_FULL"): 2}),
+        (ResponseCode.SYSTEM_BUSY, "Topics of a user: a word", {("send", "SYSTEM_BUSY"): 2}),
+        (ResponseCode.SYSTEM_BUSY, None, {("send", "SYSTEM_BUSY"): 2}),
+        (ResponseCode.SYSTEM_ERROR, "[OVERLOAD] of another kind", {}),
+        (ResponseCode.SUCCESS, None, {}),
+    ],
+)
+def test_refusals_are_counted_by_lane_and_reason(
+    code: int, remark: str | None, counted: dict[tuple[str, str], int]
+) -> None:
+    dispatcher = Dispatcher([Row(34, lambda _: Reply(code, remark=remark), ANYBODY, "send")])
+    for _ in range(2):
+        dispatcher.dispatch(request(dispatcher))
+    assert dispatcher.refusals == counted

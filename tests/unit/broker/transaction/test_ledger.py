@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocketlake.broker.transaction import ledger as ledgers
 from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import QueueOffset
 
 
 def half(offset: int, name: int | None = None) -> StoredMessage:
@@ -79,3 +80,11 @@ def test_a_place_stands_alone_while_it_is_open_and_no_other_place_is_of_its_tran
     assert [offset for offset in range(10) if ledger.stands_alone(offset)] == [2, 5, 8, 9], "8 carries a name"
     assert [ledger.end_alone(offset, Standing.COMMITTED) for offset in (2, 4, 2)] == [True, False, False]
     assert (ledger.at(2), ledger.at(4)) == (Standing.COMMITTED, Standing.PUT_BACK)
+
+
+def test_open_places_are_counted_up_to_the_end() -> None:
+    ledger = HalfLedger()
+    ledger.begin(QueueOffset(10), QueueOffset(0))
+    assert ledger.count_open(QueueOffset(10)) == 0
+    ledger.mark(QueueOffset(11), Standing.COMMITTED)
+    assert ledger.count_open(QueueOffset(15)) == 4
