@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -548,6 +549,16 @@ async def test_settings_are_shown_and_only_listed_ones_change(world: World) -> N
     assert world.broker.config.now.long_polling_enabled
     await asker.good(Code.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=false\n")
     assert not world.broker.config.now.long_polling_enabled
+
+
+async def test_the_level_of_the_log_is_changed_while_the_broker_runs(world: World) -> None:
+    logger = logging.getLogger("rocketlake")
+    before = logger.level
+    try:
+        await world.asker().good(Code.UPDATE_BROKER_CONFIG, body=b"logLevel=debug\n")
+        assert logger.level == logging.DEBUG
+    finally:
+        logger.setLevel(before)
 
 
 async def test_a_broker_without_write_permission_shows_read_only_routes(world: World) -> None:

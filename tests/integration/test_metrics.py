@@ -14,6 +14,7 @@ import trustme
 from rocketlake import Message, Producer, PullConsumer, TransactionEnd, TransactionProducer
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.model.positions import QueueOffset
+from rocketlake.net import peer
 from rocketlake.net.network import CannotListen
 from rocketlake.standalone import Standalone
 from tests.integration.scraped import get, scrape
@@ -186,3 +187,13 @@ async def test_encrypted_pages(tmp_path: Path) -> None:
         assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
         writer.close()
         assert (await get(address, "/ready")).status == 200
+
+
+async def test_slow_requests_are_counted_by_their_code_and_logged(
+    cluster: Standalone, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(peer, "_SLOW_SECONDS", -1.0)  # each request counts as slow
+    await send(cluster, "orders", 1)
+    found = await scrape(cluster.broker.monitor.address)
+    assert found.value("rocketlake_slow_requests_total", request_code="heart_beat") >= 1
+    assert any(message.startswith("slow request: HEART_BEAT of 127.0.0.1:") for message in caplog.messages)

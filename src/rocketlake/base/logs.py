@@ -6,13 +6,31 @@ Must not know   handlers and formats (cli).
 
 from __future__ import annotations
 
+import enum
 import logging
 
 from rocketlake.base.clock import Clock, SystemClock
 
-__all__ = ["RareWarnings", "get_logger"]
+__all__ = ["LogLevel", "RareWarnings", "get_logger", "set_level"]
 
 _KEYS_MAX = 1024
+_ROOT = "rocketlake"
+
+
+class LogLevel(enum.Enum):
+    """The least severe lines that are shown. The names are those of a settings file."""
+
+    as_started = 0
+    debug = logging.DEBUG
+    info = logging.INFO
+    warning = logging.WARNING
+    error = logging.ERROR
+
+
+def set_level(level: LogLevel) -> None:
+    """Show the lines of our modules from this level on; `as_started` changes nothing."""
+    if level is not LogLevel.as_started:
+        logging.getLogger(_ROOT).setLevel(level.value)
 
 
 def get_logger(name: str) -> logging.Logger:

@@ -14,7 +14,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.health import Health
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import get_logger, set_level
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.broker.cluster.role import MASTER_ID
@@ -78,6 +78,7 @@ class Broker(Service):
     ) -> None:
         """Tests give a network and files in memory, a clock moved by hand, and workers without threads."""
         super().__init__(f"broker {config.broker_name}", clock)
+        set_level(config.log_level)
         self.health = Health(self._clock)
         self._certificates = Certificates(config.tls, self._clock)
         plain: Network = network or TcpNetwork()
@@ -246,7 +247,7 @@ class Broker(Service):
             delay=self.delay,
             replicas=self.replicas,
             transactions=self.transactions,
-            refusals=self._dispatcher.refusals,
+            dispatcher=self._dispatcher,
         )
 
         async def collect(pace: Pace) -> AsyncGenerator[Family, None]:

@@ -19,6 +19,7 @@ from typing import Any
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
+from rocketlake.base.logs import LogLevel
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
@@ -382,7 +383,7 @@ class BrokerConfig:
         why="longest time until an end is noted on disk by an op message",
     )
 
-    # Behaviour: metrics
+    # Behaviour: metrics and logs
     metrics_exporter: MetricsExporter = setting(
         MetricsExporter.DISABLE,
         java="metricsExporterType",
@@ -400,6 +401,9 @@ class BrokerConfig:
         java="metricsOtelCardinalityLimit",
         low=1,
         why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
+    )
+    log_level: LogLevel = setting(
+        LogLevel.as_started, why="least severe log lines of the process: debug, info, warning, error; may change live"
     )
 
     # Behaviour: pops

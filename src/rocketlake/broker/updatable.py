@@ -38,6 +38,7 @@ UPDATABLE = frozenset(
         "pull_age_max_ms",
         "heartbeat_age_max_ms",
         "admin_age_max_ms",
+        "log_level",
     }
 )
 """Settings that UPDATE_BROKER_CONFIG may change: none of them names a file, an address or who may do what."""

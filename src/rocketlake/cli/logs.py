@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import logging
+import logging.handlers
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ import typer
 
 from rocketlake.base.errors import RocketLakeError
 
-__all__ = ["LOG_FORM_DEFAULT", "LogFile", "LogForm", "LogFormat", "LogLevel", "Logs", "Severity"]
+__all__ = ["LOG_FORM_DEFAULT", "LogFile", "LogForm", "LogFormat", "LogLevel", "LogSize", "Logs", "Severity"]
 
 
 class Severity(enum.Enum):
@@ -45,7 +46,16 @@ LogFile = Annotated[
         "--log-file", help="Append to this file, not to standard error; SIGHUP opens it anew.", show_default=False
     ),
 ]
+LogSize = Annotated[
+    int,
+    typer.Option(
+        "--log-max-mb",
+        min=0,
+        help="Begin a new --log-file at this size, and keep ten old ones as FILE.1, FILE.2 ...; 0: it grows.",
+    ),
+]
 LOG_FORM_DEFAULT = LogForm.TEXT
+_FILES_KEPT = 10
 
 
 class Logs:
@@ -53,9 +63,12 @@ class Logs:
     written.
     """
 
-    def __init__(self, level: Severity, form: LogForm, file: Path | None) -> None:
+    def __init__(self, level: Severity, form: LogForm, file: Path | None, max_mb: int = 0) -> None:
+        """`max_mb`: a file of that size is put aside; 0: none is."""
         try:
-            self._handler = logging.StreamHandler(sys.stderr) if file is None else _File(file.expanduser().absolute())
+            self._handler: logging.Handler = (
+                logging.StreamHandler(sys.stderr) if file is None else _File(file.expanduser().absolute(), max_mb << 20)
+            )
         except OSError as error:
             hint = "give --log-file a file in a folder that exists and that you may write to"
             raise RocketLakeError(f"the log cannot be written: {error.strerror}", where=str(file), hint=hint) from None
@@ -90,9 +103,9 @@ def level_number(level: Severity) -> int:
     return int(getattr(logging, level.name))
 
 
-class _File(logging.FileHandler):
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, encoding="utf-8", errors="backslashreplace")
+class _File(logging.handlers.RotatingFileHandler):
+    def __init__(self, file: Path, bytes_max: int) -> None:
+        super().__init__(file, maxBytes=bytes_max, backupCount=_FILES_KEPT, encoding="utf-8", errors="backslashreplace")
 
     def reopen(self) -> bool:
         self.acquire()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, Severity
+from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, LogSize, Severity
 from rocketlake.cli.output import run
 
 if TYPE_CHECKING:
@@ -86,18 +86,19 @@ def up(
     log_level: LogLevel = Severity.WARNING,
     log_format: LogFormat = LOG_FORM_DEFAULT,
     log_file: LogFile = None,
+    log_max_mb: LogSize = 0,
 ) -> None:
     """Start a name server and a broker in one process, on this machine only; or a group of brokers (--replicas)."""
     if replicas > 1:
         ports = (namesrv_port, broker_port, metrics_port)
-        _up_with_replicas(folder, replicas, ports, settings or (), Logs(log_level, log_format, log_file))
+        _up_with_replicas(folder, replicas, ports, settings or (), Logs(log_level, log_format, log_file, log_max_mb))
         return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
     from rocketlake.cli.given import check_ports, make_folder, metrics_ports, settings_of
     from rocketlake.standalone import Standalone
 
-    with Logs(log_level, log_format, log_file) as logs:
+    with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         given = settings_of(settings or ())
         metrics = metrics_ports(metrics_port, broker_port, 1)
         standalone = Standalone(
@@ -205,6 +206,7 @@ def namesrv(
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,
     log_file: LogFile = None,
+    log_max_mb: LogSize = 0,
     stop_at_eof: AtEof = False,
 ) -> None:
     """Start a name server."""
@@ -212,7 +214,7 @@ def namesrv(
     from rocketlake.namesrv.config import load_namesrv_conf
     from rocketlake.namesrv.server import NameServer
 
-    with Logs(log_level, log_format, log_file) as logs:
+    with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         given = {"bindAddress": host, "listenPort": port}
         settings = load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None})
         is_open = check_open(settings)
@@ -249,6 +251,7 @@ def broker(
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,
     log_file: LogFile = None,
+    log_max_mb: LogSize = 0,
     stop_at_eof: AtEof = False,
 ) -> None:
     """Start a broker, by the settings of a broker.conf."""
@@ -256,7 +259,7 @@ def broker(
     from rocketlake.broker.broker import Broker
     from rocketlake.cli.given import load_broker_settings, make_folder
 
-    with Logs(log_level, log_format, log_file) as logs:
+    with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         loaded = load_broker_settings(config, namesrv=namesrv, store=store)
         is_open = check_open(loaded.broker)
         make_folder(loaded.broker.store_root.expanduser(), "--store" if store else "storePathRootDir")

@@ -35,6 +35,7 @@ _AGAIN_SECONDS = 5.0
 _SAY_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _PORTS_APART = 10
+_LOG_MB_MAX = 100
 _METRICS = re.compile(r"^metrics are at http://(\S+?)/")
 _UP = re.compile(r" is up at (\S+?);")
 
@@ -65,6 +66,7 @@ class _Server:
         """Start it and wait until it serves: long, if it has much to recover. RocketLakeError if it ends before."""
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "rocketlake", *self.words, "--stop-at-eof", "--log-file", str(self.log_file),
+            "--log-max-mb", str(_LOG_MB_MAX),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

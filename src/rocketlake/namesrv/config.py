@@ -13,6 +13,7 @@ from typing import Any
 
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
+from rocketlake.base.logs import LogLevel
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.controller.watch.timing import Profile
@@ -94,7 +95,7 @@ class NameServerConfig:
         " there",
     )
 
-    # Behaviour: metrics
+    # Behaviour: metrics and logs
     metrics_exporter: MetricsExporter = setting(
         MetricsExporter.DISABLE,
         java="metricsExporterType",
@@ -112,6 +113,9 @@ class NameServerConfig:
         java="metricsOtelCardinalityLimit",
         low=1,
         why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
+    )
+    log_level: LogLevel = setting(
+        LogLevel.as_started, why="least severe log lines of the process: debug, info, warning, error; may change live"
     )
 
     # Controller
@@ -170,6 +174,7 @@ UPDATABLE = frozenset(
         "support_acting_master",
         "delete_topic_with_broker_registration",
         "enable_elect_unclean_master",
+        "log_level",
     }
 )
 """Settings that UPDATE_NAMESRV_CONFIG may change: none of them names a file, an address or a permission."""

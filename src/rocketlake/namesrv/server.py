@@ -13,6 +13,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.health import Health
+from rocketlake.base.logs import set_level
 from rocketlake.base.service import Service, stop_each
 from rocketlake.controller.families import ControllerFamilies
 from rocketlake.namesrv.change_line import ChangeLine
@@ -204,3 +205,4 @@ class NameServer(Service):
         self.routes.support_acting_master = config.support_acting_master
         self.routes.delete_missing_topics = config.delete_topic_with_broker_registration
         self.routes.version += 1
+        set_level(config.log_level)

@@ -81,6 +81,8 @@ class Dispatcher:
         self.lanes: dict[int, str] = {}
         self.refusals: dict[tuple[str, str], int] = {}
         """How many requests were answered "busy" or "not now", by lane and reason."""
+        self.slow: dict[int, int] = {}
+        """How many requests were answered late though they did not wait, by code; -1: of codes not served here."""
         self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
         self._run_hooks: list[Hook] = []
@@ -149,6 +151,11 @@ class Dispatcher:
         found = _REASON.match(reply.remark or "")
         key = self.lanes.get(request.code, "quick"), found[1] if found else ResponseCode(reply.code).name
         self.refusals[key] = self.refusals.get(key, 0) + 1
+
+    def count_slow(self, code: int) -> None:
+        """Count a request that was answered late."""
+        known = code if code in self._handlers else -1
+        self.slow[known] = self.slow.get(known, 0) + 1
 
     def serve_behind(self, hook: Hook, request: Request) -> Reply | Held:
         """Serve a request that this before-hook has held: by the hooks behind it, then by its handler. May raise."""

@@ -26,6 +26,7 @@ __all__ = ["Peer"]
 
 _log: Final = get_logger(__name__)
 _OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
+_SLOW_SECONDS: Final = 0.5
 _ids: Final = itertools.count(1)
 
 
@@ -52,6 +53,7 @@ class Peer(ABC):
         self._dispatcher = endpoint.dispatcher
         self._limits = endpoint.limits
         self._warnings = endpoint.warnings
+        self._clock = endpoint.clock
 
     @property
     def room_to_hold(self) -> int:
@@ -112,6 +114,16 @@ class Peer(ABC):
         elif not request.answered:
             request.answered = True
             self._deliver(command, reply)
+            seconds = self._clock.monotonic() - received
+            if seconds > _SLOW_SECONDS:
+                self._note_slow(command, seconds)
+
+    def _note_slow(self, command: Command, seconds: float) -> None:
+        """A request that did not wait was answered late: the loop, or its handler, was slow."""
+        self._dispatcher.count_slow(command.code)
+        name = request_name(command.code)
+        text = "slow request: %s of %s was answered %.0f ms after it came"
+        self._warnings.warn(f"slow {name}", text, name, self.address, seconds * 1000)
 
     def answer(self, request: Request, reply: Reply) -> None:
         """Deliver the answer of a held request (called by Request.answer, once)."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import LogLevel, set_level
 from rocketlake.cli.logs import LogForm, Logs, Severity
 
 LOG = logging.getLogger("rocketlake.part")
@@ -94,3 +95,27 @@ def test_the_log_ends_with_its_command(tmp_path: Path) -> None:
     LOG.info("behind it")
     assert (root.handlers, root.level, own.level) == before
     assert "behind it" not in (tmp_path / "log").read_text()
+
+
+def test_a_full_file_is_put_aside_and_ten_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with Logs(Severity.INFO, LogForm.TEXT, file, 1):
+        for number in range(14):
+            LOG.info("%d %s", number, "x" * (1 << 20))
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == sorted(["log", *(f"log.{number}" for number in range(1, 11))])
+    assert " 13 x" in file.read_text()[:100]
+    assert " 12 x" in (tmp_path / "log.1").read_text()[:100]
+
+
+def test_the_level_of_a_running_server_can_be_changed(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with Logs(Severity.WARNING, LogForm.TEXT, file):
+        LOG.debug("not seen")
+        set_level(LogLevel.debug)
+        LOG.debug("seen")
+        set_level(LogLevel.as_started)
+        LOG.debug("seen, too")
+        set_level(LogLevel.error)
+        LOG.warning("not seen")
+    assert [line.partition(" rocketlake.part ")[2] for line in file.read_text().splitlines()] == ["seen", "seen, too"]

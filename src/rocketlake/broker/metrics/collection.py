@@ -7,7 +7,7 @@ Must not know   HTTP, the text format.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 
 from rocketlake.broker.metrics.connected import client_families
 from rocketlake.broker.metrics.lag import GroupLag
@@ -20,6 +20,7 @@ from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.transactions import Transactions
+from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.http.exposition import Family, Pace, labels_text, number
 
 __all__ = ["BrokerFamilies"]
@@ -42,14 +43,13 @@ class BrokerFamilies:
         delay: Delay,
         replicas: Replicas,
         transactions: Transactions,
-        refusals: Mapping[tuple[str, str], int],
+        dispatcher: Dispatcher,
     ) -> None:
-        """`refusals`: see Dispatcher."""
         self._ground = ground
         self._clients = clients
         self._reading = reading
         self._replicas = replicas
-        self._refusals = refusals
+        self._dispatcher = dispatcher
         self._waiting = WaitingMessages(ground.store, delay.schedule, delay.timer, transactions.ledger, ground.clock)
         self._lag = GroupLag(ground.offsets, ground.topics, ground.groups, ground.store, ground.clock)
 
@@ -58,7 +58,7 @@ class BrokerFamilies:
         ground = self._ground
         for family in self._tables():
             yield family
-        for family in traffic_families(ground.stats, ground.topics, self._refusals):
+        for family in traffic_families(ground.stats, ground.topics, self._dispatcher):
             yield family
         for family in client_families(self._clients.consumers, self._clients.producers):
             yield family

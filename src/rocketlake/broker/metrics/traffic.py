@@ -6,7 +6,7 @@ Must not know   how they are counted (counters.py, net/dispatcher.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rocketlake.base.figures.histogram import Histogram
@@ -21,7 +21,9 @@ from rocketlake.broker.counters import (
 )
 from rocketlake.broker.metrics.labels import group_labels, message_type, topic_labels
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.http.exposition import Family, Sample, labels_text
+from rocketlake.protocol.request_code import request_name
 
 __all__ = ["traffic_families"]
 
@@ -38,10 +40,8 @@ _CAUSES = {
 """Refusals by lane and reason, as users look for them. The first five are those that Apache calls busy."""
 
 
-def traffic_families(
-    stats: Counters[Any], topics: TopicTable, refusals: Mapping[tuple[str, str], int]
-) -> Iterator[Family]:
-    """`refusals`: by lane and reason."""
+def traffic_families(stats: Counters[Any], topics: TopicTable, dispatcher: Dispatcher) -> Iterator[Family]:
+    """`dispatcher`: of the broker's requests."""
     yield Family("rocketmq_messages_in_total", "counter", "Messages stored", _in(stats, topics, TOPIC_PUT_NUMS))
     yield Family("rocketmq_throughput_in_total", "counter", "Bytes stored", _in(stats, topics, TOPIC_PUT_SIZE))
     yield Family("rocketmq_messages_out_total", "counter", "Messages handed out", _out(stats, GROUP_GET_NUMS))
@@ -51,11 +51,17 @@ def traffic_families(
     back = _by_group(stats, SEND_BACK_NUMS, group_labels)
     yield Family("rocketlake_retry_messages_total", "counter", "Messages that consumers sent back", back)
     refused: dict[str, int] = dict.fromkeys(_CAUSES.values(), 0)
-    for key, count in refusals.items():
+    for key, count in dispatcher.refusals.items():
         cause = _CAUSES.get(key) or f"{key[0]}_{key[1]}".lower()
         refused[cause] = refused.get(cause, 0) + count
     busy = [(labels_text({"cause": cause}), count) for cause, count in refused.items()]
     yield Family("rocketlake_busy_total", "counter", "Requests answered busy or not now, by cause", busy)
+    slow = [
+        (labels_text({"request_code": request_name(code).lower() if code >= 0 else "other"}), count)
+        for code, count in dispatcher.slow.items()
+    ]
+    text = "Requests answered more than half a second after they came, though they did not wait"
+    yield Family("rocketlake_slow_requests_total", "counter", text, slow)
     latency: Histogram = stats.put_latency.histogram()
     text = "Time until a message may be acknowledged; the sum is taken from the classes"
     yield Family("rocketlake_put", "histogram", text, [("", latency)], "seconds")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.java.json_text import to_text
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import get_logger, set_level
 from rocketlake.base.settings.config_file import parse_properties, to_properties
 from rocketlake.base.settings.live_settings import NotLive
 from rocketlake.broker.clients.request_modes import RequestModes
@@ -94,6 +94,7 @@ class AdminBroker:
             self._config.update(values)
         except NotLive as error:
             raise RemoteError(error.what, code=ResponseCode.NO_PERMISSION, hint=error.hint) from error
+        set_level(self._config.now.log_level)
         _log.info("settings changed by %s: %s", request.address, values)
         if self._config.now.permission != permission:
             self._topics.new_version()
