@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.cli.given import check_ports, load_broker_settings, make_folder, settings_of
+from rocketlake.cli.given import check_ports, load_broker_settings, make_folder, metrics_ports, settings_of
 
 
 @pytest.fixture
@@ -86,3 +87,18 @@ def test_the_ports_of_one_command_differ(namesrv: int, brokers: list[int], setti
 )
 def test_ports_that_differ_are_good(namesrv: int, brokers: list[int], settings: dict[str, str]) -> None:
     assert check_ports(namesrv, [("--broker-port", port) for port in brokers], settings) is None
+
+
+def test_metrics_have_ports_beside_each_other() -> None:
+    assert metrics_ports(7000, 0, 3) == [6999, 7000, 7001, 7002]
+    assert metrics_ports(0, 10911, 2) == [0, 0, 0]
+    assert metrics_ports(-1, 10911, 2) == []
+    assert metrics_ports(None, 0, 1) == [0, 0]
+
+
+def test_a_port_of_metrics_that_is_taken_is_any_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("rocketlake.net.http.settings.METRICS_PORT", port + 1)
+        name_server, *_brokers = metrics_ports(None, 10911, 1)
+        assert name_server == 0
