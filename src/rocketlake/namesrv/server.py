@@ -65,8 +65,7 @@ class NameServer(Service):
         self._certificates = Certificates(config.tls, clock)
         plain: Network = network or TcpNetwork()
         secure = SecureNetwork(plain, self._certificates)
-        self.routes = RouteTable(clock)
-        self._live = LiveConfig(config)
+        self.routes, self._live = RouteTable(clock), LiveConfig(config)
         self._kv_config = KVConfig(config.kv_config_path, files)
         limits = NetLimits(connections_of_host=config.connections_of_host_max)
         turns = Turns(clock, limits.turn_seconds)
@@ -111,12 +110,11 @@ class NameServer(Service):
             turns=turns,
         )
         self._server.on_link_lost.append(self._liveness.link_lost)
-        self.adopt(self._certificates, self._liveness, self._server)
+        self.monitor = self._make_monitor(config, secure)
+        self.adopt(self._certificates, self._liveness, self._server, self.monitor)
         if self._controlling is not None:
             self._server.on_link_lost.append(self._controlling.controller.link_lost)
             self.adopt(self._controlling)
-        self.monitor = self._make_monitor(config, secure)
-        self.adopt(self.monitor)
         self._apply(config)
 
     def _make_gate(self, config: NameServerConfig) -> AccessGate:
