@@ -1,51 +1,81 @@
-"""Apache's own mqadmin on our cluster: the commands an operator types first."""
+"""Apache's mqadmin 5.3.3: what an operator types first. All of 5.5.0's commands: test_every_mqadmin_command.py."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from interop.apache import compiled_drivers, run_driver
+from interop.apache import run_driver
+from interop.replicas import mqadmin
+from rocketlake import Message, Producer
 
 pytestmark = pytest.mark.interop
 
 
+Run = Callable[..., list[str]]
+
+
 @pytest.fixture
-def mqadmin(our_namesrv: str, tmp_path: Path) -> Callable[..., str]:
-    def run(*arguments: str) -> str:
-        command = ["java", "-Xmx128m", f"-Duser.home={tmp_path}", "-cp", compiled_drivers("server")]
-        command += ["org.apache.rocketmq.tools.command.MQAdminStartup", *arguments, "-n", our_namesrv]
-        environment = {**os.environ, "ROCKETMQ_HOME": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=environment, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert "Exception" not in done.stdout + done.stderr, (done.stdout + done.stderr)[-3000:]
-        return done.stdout
+def run(our_namesrv: str, tmp_path: Path) -> Run:
+    def run(*commands: str) -> list[str]:
+        return mqadmin(tmp_path, *((*command.split(), "-n", our_namesrv) for command in commands), peer="server")
 
     return run
 
 
-def test_an_operators_first_commands(mqadmin: Callable[..., str], our_namesrv: str) -> None:
-    assert "DefaultCluster" in mqadmin("clusterList")
-    assert "success" in mqadmin("updateTopic", "-c", "DefaultCluster", "-t", "Operated", "-r", "4", "-w", "4")
-    assert "Operated" in mqadmin("topicList")
-    assert '"readQueueNums":4' in mqadmin("topicRoute", "-t", "Operated").replace(" ", "")
-    assert "success" in mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "operators")
+@pytest.mark.smoke
+async def test_three_commands(run: Run, our_namesrv: str) -> None:
+    async with Producer("shop", namesrv=our_namesrv) as producer:
+        for number in range(20):
+            await producer.send(Message("Shown", b"%d" % number, keys=f"k{number}"))
+    status, by_key, cluster = await asyncio.to_thread(
+        run, "topicStatus -t Shown", "queryMsgByKey -t Shown -k k7", "clusterList"
+    )
+    assert stored(status) == 20, status
+    assert len(found(by_key)) == 1, by_key
+    assert "DefaultCluster" in cluster
+
+
+def stored(status: str) -> int:
+    """The sum of a table's next offsets."""
+    return sum(int(line.split()[3]) for line in status.splitlines() if line.startswith("broker-a "))
+
+
+def found(by_key: str) -> list[str]:
+    """The rows of a table of messages."""
+    return [row for row in by_key[by_key.index("#Message ID") :].splitlines()[1:] if row.strip()]
+
+
+def test_an_operators_first_commands(run: Run, our_namesrv: str) -> None:
+    clusters, made, topics, route, group = run(
+        "clusterList",
+        "updateTopic -c DefaultCluster -t Operated -r 4 -w 4",
+        "topicList",
+        "topicRoute -t Operated",
+        "updateSubGroup -c DefaultCluster -g operators",
+    )
+    assert "DefaultCluster" in clusters
+    assert "success" in made
+    assert "Operated" in topics.split()
+    assert '"readQueueNums":4' in route.replace(" ", "")
+    assert "success" in group
 
     assert run_driver("Produce", our_namesrv, "Operated", "sync", 20, 50, "A")["sent"] == 20
     got = run_driver("Consume", our_namesrv, "Operated", "operators", "*", "concurrent", 20, 30, 0)
     assert got["distinct"] == 20
 
-    status = mqadmin("topicStatus", "-t", "Operated")
-    offsets = [line.split() for line in status.splitlines() if line.startswith("broker-a ")]
-    assert sum(int(line[3]) for line in offsets) == 20, status
-    progress = mqadmin("consumerProgress", "-g", "operators")
+    status, progress, by_key, deleted, left = run(
+        "topicStatus -t Operated",
+        "consumerProgress -g operators",
+        "queryMsgByKey -t Operated -k k7",
+        "deleteTopic -c DefaultCluster -t Operated",
+        "topicList",
+    )
+    assert stored(status) == 20, status
     assert "Diff Total: 0" in progress, progress
-    by_key = mqadmin("queryMsgByKey", "-t", "Operated", "-k", "k7")
-    rows = by_key[by_key.index("#Message ID") :].splitlines()[1:]
-    assert len([row for row in rows if row.strip()]) == 1, by_key
-    assert "success" in mqadmin("deleteTopic", "-c", "DefaultCluster", "-t", "Operated")
-    assert "Operated" not in mqadmin("topicList").split()
+    assert len(found(by_key)) == 1, by_key
+    assert "success" in deleted
+    assert "Operated" not in left.split()
