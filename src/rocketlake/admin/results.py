@@ -127,3 +127,33 @@ class BrokerState:
     def version(self) -> str:
         """As V5_5_0; "" if it did not answer."""
         return self.figures.get("brokerVersionDesc", "")
+
+    @property
+    def in_per_second(self) -> float | None:
+        """Messages stored a second, over the last ten seconds; None if it did not answer."""
+        return self._rate("putTps")
+
+    @property
+    def out_per_second(self) -> float | None:
+        """Messages read a second, over the last ten seconds; None if it did not answer."""
+        return self._rate("getTransferredTps")
+
+    @property
+    def disk_used_ratio(self) -> float | None:
+        """Share of the log's disk that is in use, 0 to 1; None if it did not answer."""
+        return self._number(self.figures.get("commitLogDiskRatio", ""))
+
+    @property
+    def started_ms(self) -> int:
+        """When it was started; 0 if it did not answer."""
+        return int(self._number(self.figures.get("bootTimestamp", "")) or 0)
+
+    def _rate(self, name: str) -> float | None:
+        """The first of three rates: over 10 s, 1 and 10 minutes."""
+        return self._number(self.figures.get(name, "").partition(" ")[0])
+
+    def _number(self, text: str) -> float | None:
+        try:
+            return float(text)
+        except ValueError:
+            return None

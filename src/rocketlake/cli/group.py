@@ -1,4 +1,4 @@
-"""`rocketlake group list | show | alter | reset`: consumer groups, how far they are, and where they go on.
+"""`rocketlake group list | show | create | alter | reset | delete`: consumer groups, and where they go on.
 
 Owns        options and output of these commands, the sum that is shown as lag.
 Must not know   how a cluster is asked (admin/), how retries are written (group_retries.py).
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = CommandTree(help="List consumer groups, show their lag, alter their retries, set them back.")
+app = CommandTree(help="List consumer groups, show their lag, create, alter and delete them, set them back.")
 
 Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False)]
 
@@ -93,6 +93,48 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
     if rows:
         show_table(headings, rows)
     typer.echo(f"lag {amount(found.lag, 'message')}")
+
+
+@app.command()
+def create(
+    group: Group,
+    tries: Annotated[
+        int, typer.Option("--tries", min=0, max=1000, help="Tries after the first; then a message is given up.")
+    ] = 16,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Create a group on every broker that lacks it. A group that exists is never changed: see `group alter`."""
+    from rocketlake.admin import Admin
+
+    async def work() -> list[str]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.create_group(group, tries=tries)
+
+    made = run(work())
+    typer.echo(f"group {group} is on {', '.join(made)} now" if made else f"group {group} exists, nothing changed")
+
+
+@app.command()
+def delete(
+    group: Group,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Delete a stopped group and its offsets. Messages for its retries, and its dead letters, stay."""
+    from rocketlake.admin import Admin
+
+    async def look() -> GroupState:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.group(group)
+
+    async def work() -> list[str]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.delete_group(group)
+
+    found = run(look())
+    if not yes:
+        confirm(f"delete group {group} and its offsets? It has {amount(found.lag, 'message')} before it.")
+    typer.echo(f"group {group} deleted from {', '.join(run(work()))}")
 
 
 @app.command()

@@ -14,6 +14,7 @@ import typer
 
 from rocketlake.cli import (
     acl,
+    cluster,
     dlq,
     follow,
     group,
@@ -47,6 +48,7 @@ app.command("namesrv")(serve.namesrv)
 app.command("broker")(serve.broker)
 app.command("follow")(follow.follow)
 app.command("takeover")(takeover)
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)

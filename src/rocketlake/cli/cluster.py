@@ -1,0 +1,112 @@
+"""`rocketlake cluster list | config`: the brokers of a cluster, and their settings.
+
+Owns        options and output of these commands.
+Must not know   how brokers are asked (admin/).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from rocketlake.admin import BrokerState
+
+__all__ = ["app"]
+
+app = CommandTree(help="List the brokers of a cluster, show and change their settings.")
+
+
+@app.command("list")
+def list_brokers(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+    """List brokers: messages in and out a second, disk, since when. Exit code 1 if one does not answer."""
+    from rocketlake.admin import Admin
+
+    async def work() -> list[BrokerState]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.brokers()
+
+    brokers = run(work())
+    headings = ("cluster", "broker", "id", "address", "version", "in/s", "out/s", "disk %", "started", "trouble")
+    rows = [
+        (
+            each.cluster,
+            each.name,
+            each.broker_id,
+            each.address,
+            each.version or None,
+            _rounded(each.in_per_second),
+            _rounded(each.out_per_second),
+            _rounded(None if each.disk_used_ratio is None else each.disk_used_ratio * 100),
+            Moment(each.started_ms),
+            each.trouble or None,
+        )
+        for each in brokers
+    ]
+    show(headings, rows, output, none="no broker is registered; `rocketlake broker -n <name server>` starts one")
+    if any(each.trouble for each in brokers):
+        raise typer.Exit(1)
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+@app.command()
+def config(
+    broker: Annotated[str, typer.Argument(help="Name of the broker.", show_default=False)],
+    match: Annotated[
+        str | None, typer.Option("--match", help="Only settings with this text in their names.", show_default=False)
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting until the next start; may be repeated."),
+    ] = None,
+    broker_id: Annotated[int, typer.Option("--id", min=0, help="Id of the broker; 0 is the master.")] = 0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change without asking.")] = False,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Show the settings of a running broker, or change some. All are changed or none; broker.conf stays as it is."""
+    from rocketlake.admin import Admin
+    from rocketlake.base.errors import UsageError
+
+    wanted = dict(_pair(text) for text in change or ())
+    if wanted and match is not None:
+        raise UsageError("--match shows settings, --set changes them", hint="give one of them")
+
+    async def look() -> dict[str, str]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.broker_settings(broker, broker_id)
+
+    async def work() -> None:
+        async with Admin(namesrv=namesrv) as admin:
+            await admin.change_broker(broker, wanted, broker_id)
+
+    settings = run(look())
+    if not wanted:
+        found = {key: value for key, value in sorted(settings.items()) if (match or "").lower() in key.lower()}
+        if output is OutputForm.JSON:
+            show_json(found)
+        else:
+            show_table(("setting", "value"), found.items())
+        return
+    show_table(("setting", "now", "new"), [(key, settings.get(key), value) for key, value in wanted.items()])
+    if not yes:
+        confirm(f"change broker {broker}?")
+    run(work())
+    typer.echo("done, until its next start: write the settings into its broker.conf, too")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from rocketlake.base.errors import UsageError
+
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise UsageError(f"--set {text!r} is no setting", hint="write --set fileReservedTime=48")
+    return key, value
