@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -101,6 +102,16 @@ async def test_a_pop_waits_for_a_message(client: PopClient, broker: Broker) -> N
     await until(lambda: len(broker.popping.hold) == 1)
     await send(client, "b")
     assert bodies(await waiting) == ["b"]
+
+
+async def test_a_pop_above_a_quota_gets_its_messages_later(client: PopClient, broker: Broker) -> None:
+    await send(client, "a", "b", "c")
+    topic = broker.topics.get(client.topic)
+    assert topic is not None
+    broker.topics.put(replace(topic, attributes={"quota.bytes.out": "100"}))
+    assert bodies(await client.pop(max_msg_nums=1)) == ["a"]
+    assert await client.pop(max_msg_nums=1) == []
+    assert bodies(await client.pop(max_msg_nums=1, poll_ms=20_000)) == ["b"]
 
 
 async def test_one_message_wakes_one_of_two_pops(client: PopClient, broker: Broker) -> None:

@@ -23,9 +23,9 @@ PopKey = tuple[str, str, int]
 class PopHold(WaitList[PopKey]):
     """All held pops of a broker, or all notifications."""
 
-    def __init__(self, name: str, clock: Clock, turns: Turns, held_max: int) -> None:
-        """`held_max`: maxPopPollingSize."""
-        super().__init__(name, clock, turns, held_max)
+    def __init__(self, name: str, clock: Clock, turns: Turns, held_max: int, held_of_one_max: int) -> None:
+        """`held_max`: maxPopPollingSize; `held_of_one_max`: heldPullsOfOneMax."""
+        super().__init__(name, clock, turns, held_max, held_of_one_max)
         self._topics: dict[str, dict[PopKey, None]] = {}
         """By topic: the keys that a message of it wakes. Keys without waiters go when a message comes."""
 

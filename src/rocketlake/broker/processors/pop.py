@@ -18,6 +18,7 @@ from rocketlake.broker.held.wait_list import Waiter
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
 from rocketlake.broker.pop.popped import Popped
+from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.broker.rights.pop import PopRight, PopRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
@@ -50,6 +51,7 @@ class PopMessage:
         hold: PopHold,
         stats: BrokerStats,
         is_ready: Callable[[], bool],
+        quotas: Quotas,
         clock: Clock,
     ) -> None:
         """`is_ready`: True once it is known what was handed out before the start."""
@@ -60,6 +62,7 @@ class PopMessage:
         self._hold = hold
         self._stats = stats
         self._is_ready = is_ready
+        self._quotas = quotas
         self._clock = clock
 
     def pop(self, request: Request) -> Reply | Held:
@@ -89,8 +92,9 @@ class PopMessage:
             header.order,
             header.attempt_id,
         )
-        found = self._reads.read(pop) if self._is_ready() else Popped()
+        found = self._read(request, header, pop)
         if found.count:
+            self._spend(request, header, 0, found.bytes)
             self._stats.count_get(header.consumer_group, header.topic, found.count, found.bytes)
             if found.rest > 0:
                 self._hold.wake_one(_key(header))
@@ -99,12 +103,30 @@ class PopMessage:
             return self._load(request, header, found, loads)
         return self._wait(request, header, right, pop, found)
 
+    def _read(self, request: Request, header: PopHeader, pop: Pop) -> Popped:
+        """Nothing, until it is known what was handed out before the start, and while a quota is used up."""
+        if not self._is_ready():
+            return Popped()
+        if self._quotas.is_any and not request.asker.inside:
+            pause = self._quotas.pause_out(request.user, header.topic)
+            if pause is not None:
+                return Popped(free_ms=pop.pop_ms + int(pause.seconds * 1000) + 1)
+            self._spend(request, header, 1, 0)
+        return self._reads.read(pop)
+
+    def _spend(self, request: Request, header: PopHeader, requests: int, size: int) -> None:
+        if self._quotas.is_any and not request.asker.inside:
+            self._quotas.spend_out(request.user, header.topic, requests, size)
+
     def _wait(self, request: Request, header: PopHeader, right: PopRight, pop: Pop, found: Popped) -> Reply | Held:
         left_ms = header.born_time + header.poll_time - _ANSWER_MS - self._clock.now_ms()
         key = _key(header)
         code = ResponseCode.POLLING_TIMEOUT
         if header.poll_time > 0 and left_ms > 0 and not self._hold.is_closed:
-            if not self._hold.is_full and self._hold.count_at(key) < self._config.now.held_pops_of_queue_max:
+            if (
+                self._hold.has_room(request.asker)
+                and self._hold.count_at(key) < self._config.now.held_pops_of_queue_max
+            ):
                 again = partial(self._again, request, header)
                 if found.is_more:
                     self._hold.resume_soon(again)

@@ -89,7 +89,10 @@ class PopLook:
         if found.count or found.cold or found.is_more or left_ms <= 0 or self._hold.is_closed:
             return _answer(has_message=bool(found.count or found.cold or found.is_more))
         key = header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
-        if self._hold.is_full or self._hold.count_at(key) >= self._config.now.held_pops_of_queue_max:
+        if (
+            not self._hold.has_room(request.asker)
+            or self._hold.count_at(key) >= self._config.now.held_pops_of_queue_max
+        ):
             return _answer(has_message=False, is_full=True)
         if found.free_ms:
             left_ms = max(1, min(left_ms, found.free_ms - now_ms))

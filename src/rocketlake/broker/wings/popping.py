@@ -36,7 +36,8 @@ class Popping(MasterWing):
         self.positions = PopPositions(store, ground.offsets)
         self.orders = OrderTable(ground.table_path("consumerOrderInfo.json"), ground.seams.files, clock)
         self.tables = (self.orders,)
-        self.hold = PopHold("pop-hold", clock, ground.turns, config.now.held_pops_max)
+        held = config.now.held_pops_max, config.now.held_pulls_of_one_max
+        self.hold = PopHold("pop-hold", clock, ground.turns, *held)
         timer_enabled = ground.timer_rules.is_enabled
         rights = PopRights(config, ground.topics, ground.groups, timer_enabled=timer_enabled)
         log = ReviveLog(config, ground.intake, clock, ground.role.address)
@@ -58,6 +59,7 @@ class Popping(MasterWing):
             hold=self.hold,
             stats=ground.stats,
             is_ready=lambda: self.catch_up.is_done,
+            quotas=ground.quotas,
             clock=clock,
         )
         self.catch_up = PopCatchUp(
@@ -68,7 +70,7 @@ class Popping(MasterWing):
             done=self.hold.wake_all,
             clock=clock,
         )
-        self.notifications = PopHold("notification-hold", clock, ground.turns, config.now.held_pops_max)
+        self.notifications = PopHold("notification-hold", clock, ground.turns, *held)
         look = PopLook(config=config, rights=rights, reads=reads, pops=self.hold, hold=self.notifications, clock=clock)
         ack = Ack(
             config=config,
