@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from tests.parity.worlds import Peer, World
 from tests.replica_group import NAMESRV, ReplicaGroup
 
 WAIT_STEPS, STEP_MS = 40, 2_000
+STOP_STEPS = 60
 
 
 class Failures(logging.Handler):
@@ -97,7 +98,7 @@ async def _broker(many: list[RequestCase]) -> None:
     alive = (int(Code.GET_MAX_OFFSET), {"topic": "T", "queueId": "0"}, b"", 0, 0)
     answer = await asked.ask(alive, 99_999)
     assert answer is not None, "it serves no more"
-    await world.stop()
+    await _stopped(world.clock, world.stop())
 
 
 async def _name_server(many: list[RequestCase]) -> None:
@@ -109,10 +110,17 @@ async def _name_server(many: list[RequestCase]) -> None:
     for opaque, case in enumerate(many, 1):
         await asked.ask(case, opaque)
     assert await asked.ask((int(Code.GET_BROKER_CLUSTER_INFO), {}, b"", 0, 0), 99_999), "it serves no more"
-    stopping = asyncio.ensure_future(server.stop())
-    while not stopping.done():
-        await clock.run_for(20)
-    await stopping
+    await _stopped(clock, server.stop())
+
+
+async def _stopped(clock: ManualClock, stop: Coroutine[Any, Any, None]) -> None:
+    """A stop may wait for work that takes time, such as a change of the role."""
+    stopping = asyncio.ensure_future(stop)
+    for _ in range(STOP_STEPS):
+        if stopping.done():
+            return await stopping
+        await clock.run_for(STEP_MS)
+    raise AssertionError(f"it has not stopped after {STOP_STEPS * STEP_MS} ms")
 
 
 def _new_name_server(clock: ManualClock, net: MemoryNet) -> NameServer:
@@ -127,7 +135,7 @@ async def _member(many: list[RequestCase]) -> None:
     for opaque, case in enumerate(many, 1):
         await asked.ask(case, opaque)
     assert await asked.ask((int(Code.GET_ALL_TOPIC_CONFIG), {}, b"", 0, 0), 99_999), "it serves no more"
-    await group.stop()
+    await _stopped(group.clock, group.stop())
 
 
 def _played(play: Callable[[list[RequestCase]], Any]) -> Callable[[list[RequestCase]], None]:
