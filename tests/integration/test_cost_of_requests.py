@@ -143,6 +143,7 @@ class FarLink:
     remote = ("10.0.0.1", 1)
     closed = False
     writable = True
+    user = None
 
     def __init__(self, number: int) -> None:
         self.address = f"10.0.0.1:{number}"
