@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from rocketlake import ClientConfig, Message, Producer
-from rocketlake.auth.server_accounts import ServerAccounts
-from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.errors import RocketLakeError, UsageError
-from rocketlake.broker.config import BrokerConfig
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.test_access_control import SETTINGS, Guarded
 from tests.tls_files import Authority
@@ -82,8 +78,3 @@ async def test_a_disabled_user_is_refused_on_a_link_that_it_has(authority: Autho
         guarded.rocketlake("acl", "change", "carol", "--disable")
         with pytest.raises(RocketLakeError, match="user carol is disabled"):
             await producer.send(Message("Orders", b"x"))
-
-
-def test_certificates_without_users_would_let_in_all_of_an_authority() -> None:
-    with pytest.raises(UsageError, match="certificateUsers without authenticationEnabled"):
-        ServerAccounts(BrokerConfig(certificate_users=True), Path("/accounts.json"), MemoryFiles())

@@ -220,3 +220,17 @@ def test_the_first_user_of_the_settings_is_made_and_a_missing_file_is_named(tmp_
     ServerAccounts(Settings(), PATH, MemoryFiles()).load()
     with pytest.raises(UsageError, match="credentials cannot be read"):
         Credentials.from_file(tmp_path / "nobody.yml")
+
+
+def test_a_certificate_names_an_enabled_user_or_lets_nobody_in() -> None:
+    known = Accounts({"alice": User("alice", "alice-secret"), "eve": User("eve", "s3cret!", status=UserStatus.DISABLE)})
+    assert known.certified("alice").name == "alice"
+    with pytest.raises(AccessRefused, match="names 'mallory', and there is no such user"):
+        known.certified("mallory")
+    with pytest.raises(AccessRefused, match="user eve is disabled"):
+        known.certified("eve")
+
+
+def test_certificates_without_users_would_let_in_all_of_an_authority() -> None:
+    with pytest.raises(UsageError, match="certificateUsers without authenticationEnabled"):
+        ServerAccounts(Settings(certificate_users=True), PATH, MemoryFiles())
