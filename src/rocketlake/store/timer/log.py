@@ -64,6 +64,7 @@ class TimerLog:
             self.end = self.start
         elif start >= safe_end and size <= self.file_bytes:
             self._disk.remove(path)  # a power cut in its first moments: nothing in it was ever safe
+            self.sync_names()  # at once: else another one brings it back in place of the next file of this name
         else:
             raise StoreError(
                 f"a file of the timer log has {size} bytes, or does not follow the one before",
@@ -110,9 +111,12 @@ class TimerLog:
                 yield self.end - UNIT_BYTES, unit
 
     def _cut(self) -> None:
-        for start in [each for each in self._files if each > self.end]:
+        behind = [each for each in self._files if each > self.end]
+        for start in behind:
             self._files.pop(start).close()
             self._disk.remove(self._folder / offset_file_name(start))
+        if behind:
+            self.sync_names()
         place = self.end % self.file_bytes
         file = self._files.get(self.end - place)
         if file is not None and not file.is_zero_from(place):
@@ -128,6 +132,8 @@ class TimerLog:
     def append(self, run: bytes) -> None:
         """Write units and blanks at the end, as `next_place` told. After an error nothing has been appended."""
         at, end = 0, self.end
+        for start in range(end - end % self.file_bytes, end + len(run), self.file_bytes):
+            self._file(start)  # before a byte is written: a full disk leaves no units behind the end
         while at < len(run):
             place = end % self.file_bytes
             part = run[at : at + self.file_bytes - place]
@@ -216,6 +222,12 @@ class TimerLog:
         """The files that were written since the last call: their sync may run on another thread, beside appends."""
         changed, self._changed = self._changed, set()
         return [self._files[start] for start in changed if start in self._files]
+
+    def sync(self) -> None:
+        """Return when all units survive a power cut. Blocking."""
+        for file in self.to_sync():
+            file.sync()
+        self.sync_names()
 
     def not_synced(self) -> None:
         """A sync failed: all files are to be synced again."""

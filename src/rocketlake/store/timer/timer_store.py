@@ -100,6 +100,7 @@ class TimerStore:
             _log.warning("the timer wheel leads behind the end of its log: it is made anew from all units")
             self._make_anew(log, wheel)
         elif is_mended:
+            log.sync()  # first: a power cut must not leave a wheel that leads to units which it took
             wheel.sync()
 
     def _make_anew(self, log: TimerLog, wheel: TimerWheel) -> None:
@@ -107,6 +108,7 @@ class TimerStore:
             wheel.clear(time)
         for place, unit in log.recover(log.start):
             self._lead_to(wheel, place, unit)
+        log.sync()
         wheel.sync()
 
     def _lead_to(self, wheel: TimerWheel, place: int, unit: Unit) -> bool:
