@@ -445,9 +445,7 @@ class BrokerConfig:
         100_000, java="pullThreadPoolQueueCapacity", low=1, why="most pulls that wait at once, of all clients"
     )
     held_pulls_of_one_max: int = setting(
-        50_000,
-        low=1,
-        why="most pulls, and most pops, that wait at once, of one user, or of one host on a broker without users",
+        50_000, low=1, why="most pulls, or pops, that wait at once, of one user, or one host on a broker without users"
     )
     connections_of_host_max: int = setting(
         5000, low=1, why="most connections from one host; each port of a broker takes 10000"
