@@ -145,9 +145,14 @@ class World:
         self.check()
 
     def put_back(self, random: Random, *, older_epoch: bool = False) -> None:
-        """The register is as it was some changes ago; `older_epoch`: before the last change of the master."""
-        epoch = self.group.master_epoch
-        copies = [copy for copy in self.shared.copies if not older_epoch or from_json(copy).master_epoch < epoch]
+        """The register is as it was some changes ago; `older_epoch`: at the end of an epoch before this one.
+
+        While the whole group is down, nobody knows that a set within an epoch is old: docs/internals/limits.md.
+        """
+        copies = self.shared.copies
+        if older_epoch:
+            epochs = [from_json(copy).master_epoch for copy in copies]
+            copies = [copy for copy, epoch, later in zip(copies, epochs, epochs[1:], strict=False) if epoch < later]
         self.note("an older copy of the register is put back")
         self.is_put_back = True
         self.promises.epochs.clear()  # some are given again before a member tells what it knows
