@@ -80,9 +80,9 @@ async def test_runs_and_single_messages_make_the_same_wheel(seed: int) -> None:
             await broker.clock.run_for(rng.choice((0, 0, 400, 1000, 3000)))
         await broker.clock.settle()
         found.append((files(broker), broker.timer.wheel.queue_offset))
+        assert broker.timer.wheel.queue_offset == broker.store.max_offset(TIMER_TOPIC, 0) > 0
         await broker.stop()
     assert found[0] == found[1]
-    assert found[0][1] > 30
 
 
 @pytest.mark.parametrize("text", ODD)
