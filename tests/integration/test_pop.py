@@ -13,6 +13,7 @@ import pytest
 from rocketlake.base.java.json_text import parse
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
+from rocketlake.broker.pop import revive
 from rocketlake.codec.record import decode_records
 from rocketlake.protocol.bodies.pop import BatchAckBody
 from rocketlake.protocol.headers.pop import (
@@ -261,6 +262,18 @@ async def test_what_is_in_flight_comes_again_after_a_restart(tmp_path: Path) -> 
     finally:
         await client.net.close()
         await broker.stop()
+
+
+async def test_more_check_points_than_are_kept_open_come_again_too(
+    client: PopClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revive, "_OPEN_MAX", 2)
+    monkeypatch.setattr(revive, "_READ_COUNT", 1)
+    names = [f"m{number}" for number in range(40)]
+    await send(client, *names)
+    for _ in names:  # five check points in each queue of the revive topic
+        assert len(await client.pop(IN_TIME_MS, max_msg_nums=1)) == 1
+    assert bodies(await pop_until(client, len(names))) == sorted(names)
 
 
 # -- in order ----------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from rocketlake.broker.pop.retries import PopRetries
 from rocketlake.broker.pop.revive_log import ACK_TAG, ACKS_TAG, CHECK_POINT_TAG, ReviveLog
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec.record import decode_records
+from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import REVIVE_GROUP
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
@@ -48,7 +49,7 @@ _READ_BYTES = 1 << 20
 _REVIVE_BATCH = 16
 """Check points that are dealt with before other work gets a turn."""
 _OPEN_MAX = 100_000
-"""Check points that are kept at once: so many are read ahead."""
+"""Above it no more check points are kept than are needed to know which of them are due."""
 
 _MergeKey = tuple[str, str, int, int, int, str]
 
@@ -111,6 +112,8 @@ class ReviveQueue:
         self._early: dict[_MergeKey, _EarlyAck] = {}
         self._read_ms = 0
         """All records that were to come before this time are read."""
+        self._tick_ms = 0
+        """The newest tick of the timer of which a record is read: all records of earlier ticks came before it."""
         self._before = PhysicalOffset(0)
         """The end of the log at the start."""
 
@@ -120,7 +123,7 @@ class ReviveQueue:
         self._next = QueueOffset(self._done + 1)
         self._open.clear()
         self._early.clear()
-        self._read_ms = 0
+        self._read_ms = self._tick_ms = 0
         self._before = self._store.max_physical_offset
 
     @property
@@ -133,10 +136,9 @@ class ReviveQueue:
         """Read what has come, deal with what is due."""
         delivered_ms = self._delivered_ms()
         end = self._store.next_offset(self._log.topic, self._id)
-        while len(self._open) < _OPEN_MAX and await self._store.read(self._read_next):
+        while self._has_room() and await self._store.read(self._read_next):
             await self._clock.sleep(0)
-        if self._next >= end:
-            self._read_ms = delivered_ms
+        self._read_ms = max(self._read_ms, delivered_ms if self._next >= end else self._tick_ms)
         due = [key for key, each in self._open.items() if each.point.due_ms < self._read_ms]
         for first in range(0, len(due), _REVIVE_BATCH):
             for key in due[first : first + _REVIVE_BATCH]:
@@ -161,6 +163,10 @@ class ReviveQueue:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    def _has_room(self) -> bool:
+        """False if many check points are open, and the first of them is known to be due: it makes room."""
+        return len(self._open) < _OPEN_MAX or self._tick_ms <= next(iter(self._open.values())).point.due_ms
+
     def _read_next(self) -> bool:
         """Take the next records; False at the end of the queue. Raises NotInMemory."""
         result = self._store.get(self._log.topic, self._id, self._next, _READ_COUNT, _READ_BYTES)
@@ -173,13 +179,14 @@ class ReviveQueue:
         return True
 
     def _take(self, message: StoredMessage) -> None:
-        tag = message.properties.get("TAGS")
+        tag = message.properties.get(names.TAGS)
         try:
+            self._tick_ms = max(self._tick_ms, int(message.properties.get(names.TIMER_OUT_MS, 0)))
             if tag == CHECK_POINT_TAG:
                 self._take_point(CheckPoint.decode(message.body), message)
             elif tag in (ACK_TAG, ACKS_TAG):
                 self._take_ack(AckRecord.decode(message.body), message.queue_offset)
-        except (UsageError, msgspec.MsgspecError) as error:
+        except (UsageError, ValueError, msgspec.MsgspecError) as error:
             self._warnings.warn(
                 "record", "record %d of %s is passed by: %s", message.queue_offset, message.topic, error
             )
