@@ -58,7 +58,8 @@ def settings_page() -> str:
     ]
     for title, where, cls in SETTINGS:
         lines += ["", f"## {title} ({where})", "", "| Key | Python | Default | Range | Why |", "|---|---|---|---|---|"]
-        for field in dataclasses.fields(cls):
+        # Its own first, then those of every server.
+        for field in sorted(dataclasses.fields(cls), key=lambda field: field.name not in cls.__annotations__):
             if field.init:
                 lines.append(setting_row(field))
     return "\n".join(lines) + "\n"
@@ -74,7 +75,9 @@ def setting_row(field: dataclasses.Field[Any]) -> str:
 def default_text(field: dataclasses.Field[Any]) -> str:
     if field.default is dataclasses.MISSING:
         return "(made at start)" if field.default_factory is not dataclasses.MISSING else "(required)"
-    value = field.default.value if isinstance(field.default, enum.Enum) else field.default
+    value = field.default
+    if isinstance(value, enum.Enum):
+        value = value.name if isinstance(value.value, int) else value.value  # as a settings file writes it
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value}`".replace("|", "\\|") if value not in ("", ()) else ""

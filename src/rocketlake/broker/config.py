@@ -16,18 +16,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.base.logs import LogLevel
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.broker.updatable import UPDATABLE
 from rocketlake.model.topic import Perm
-from rocketlake.net.http.settings import LOOPBACK, METRICS_PORT, SAMPLES_MAX, MetricsChoice, MetricsExporter
 from rocketlake.net.local_address import host_name
-from rocketlake.net.tls.settings import TlsChoice, TlsMode
+from rocketlake.net.server_settings import ServerSettings
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig
 
@@ -54,7 +51,7 @@ class BrokerRole(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig:
+class BrokerConfig(ServerSettings):
     """Settings of one broker."""
 
     # Behaviour: the names of this broker
@@ -188,29 +185,13 @@ class BrokerConfig:
         False,
         why="with users: slaves that cannot say who they are, as Apache's, get the log, and so does any stranger",
     )
-    ha_reports_flushed: bool = setting(
-        False, why="this slave tells its master what is on its disk; false: what it has, as in RocketMQ"
-    )
-
-    # Behaviour: encrypted connections
-    tls_mode: TlsMode = setting(
-        TlsMode.permissive,
-        why="enforcing: encrypted connections only, also to others; permissive: plain ones, too; disabled: plain only",
-    )
-    use_tls: bool = setting(
-        False,
-        java="useTLS",
-        why="connections to name servers, controllers, masters are encrypted; they are with tlsMode=enforcing",
-    )
     ha_use_tls: bool = setting(
         True,
         java="haUseTLS",
         why="false: the stream of the log is plain, whatever else is encrypted; in a group with a broker of Apache's",
     )
-    tls_config_file: str = setting(
-        "",
-        why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"
-        " there",
+    ha_reports_flushed: bool = setting(
+        False, why="this slave tells its master what is on its disk; false: what it has, as in RocketMQ"
     )
 
     # Behaviour: files
@@ -304,40 +285,10 @@ class BrokerConfig:
     total_replicas: int = setting(
         1, low=1, high=1000, why="brokers of this brokerName, the master included; asked for by lockInStrictMode only"
     )
-    admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="hosts that may change topics, groups and settings (docs/decisions/0004)"
-    )
-    authentication_enabled: bool = setting(
-        False,
-        java="authenticationEnabled",
-        why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
-    )
-    allow_unauthenticated: bool = setting(
-        False, why="listen on other addresses than this machine's own although nobody is asked who it is"
-    )
-    authorization_enabled: bool = setting(
-        False, why="the policies of a user say what it may do; needs authenticationEnabled"
-    )
-    certificate_users: bool = setting(
-        False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
-    )
     audit_topic_enabled: bool = setting(
         False,
         java="auditTopicEnable",
         why="a master stores each line of its audit.jsonl in the topic RMQ_SYS_AUDIT_TOPIC, too",
-    )
-    accounts_path: str = setting("", why="file of users and policies; empty: config/accounts.json in storePathRootDir")
-    first_user: str = setting(
-        "",
-        java="initAuthenticationUser",
-        secret=True,
-        why='super user that is made if it is missing: {"username":"...","password":"..."}; empty: one named admin',
-    )
-    inner_credentials: str = setting(
-        "",
-        java="innerClientAuthenticationCredentials",
-        secret=True,
-        why='what this broker signs with: {"accessKey":"...","secretKey":"..."}; empty: as its first super user',
     )
 
     store_replies: bool = setting(
@@ -383,29 +334,6 @@ class BrokerConfig:
         why="longest time until an end is noted on disk by an op message",
     )
 
-    # Behaviour: metrics and logs
-    metrics_exporter: MetricsExporter = setting(
-        MetricsExporter.DISABLE,
-        java="metricsExporterType",
-        why="PROM: serve /metrics, /health and /ready by HTTP (docs/how-to/metrics.md); DISABLE: do not",
-    )
-    metrics_host: str = setting(
-        LOOPBACK, java="metricsPromExporterHost", why="address of these pages, which everybody may read who reaches it"
-    )
-    metrics_port: int = setting(
-        METRICS_PORT, java="metricsPromExporterPort", low=0, high=65535, why="their port; 0 takes any free one"
-    )
-    metrics_labels: str = setting("", java="metricsLabel", why="name:value,name:value, added to every sample")
-    metrics_samples_max: int = setting(
-        SAMPLES_MAX,
-        java="metricsOtelCardinalityLimit",
-        low=1,
-        why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
-    )
-    log_level: LogLevel = setting(
-        LogLevel.as_started, why="least severe log lines of the process: debug, info, warning, error; may change live"
-    )
-
     # Behaviour: pops
     retry_topic_v2: bool = setting(
         False,
@@ -446,9 +374,6 @@ class BrokerConfig:
     )
     held_pulls_of_one_max: int = setting(
         50_000, low=1, why="most pulls, or pops, that wait at once, of one user, or one host on a broker without users"
-    )
-    connections_of_host_max: int = setting(
-        5000, low=1, why="most connections from one host; each port of a broker takes 10000"
     )
     memberships_max: int = setting(
         400_000, low=1, why="most memberships of connected clients in groups; one more is refused"
@@ -540,18 +465,6 @@ class BrokerConfig:
                 f"setting brokerId = {self.broker_id} does not go with enableControllerMode = true",
                 hint="leave brokerId out: the controller gives the id",
             )
-
-    @property
-    def tls(self) -> TlsChoice:
-        """What the settings say of encrypted connections."""
-        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
-
-    @property
-    def metrics(self) -> MetricsChoice:
-        """What the settings say of metrics."""
-        return MetricsChoice(
-            self.metrics_exporter, self.metrics_host, self.metrics_port, self.metrics_labels, self.metrics_samples_max
-        )
 
     @property
     def copies_min(self) -> int:

@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
-from rocketlake.base.logs import LogLevel
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.controller.watch.timing import Profile
-from rocketlake.net.http.settings import LOOPBACK, METRICS_PORT, SAMPLES_MAX, MetricsChoice, MetricsExporter
-from rocketlake.net.tls.settings import TlsChoice, TlsMode
+from rocketlake.net.server_settings import ServerSettings
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
 
 
 @dataclass(frozen=True, slots=True)
-class NameServerConfig:
+class NameServerConfig(ServerSettings):
     """Settings of one name server; Java names are those of NamesrvConfig and NettyServerConfig."""
 
     # Behaviour
@@ -35,41 +32,6 @@ class NameServerConfig:
     kv_config_path: Path = setting(
         Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="file of the KV settings"
     )
-    connections_of_host_max: int = setting(
-        5000, low=1, why="most connections from one host, of the 10000 that there may be"
-    )
-    admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="hosts that may change routes, topics and settings (docs/decisions/0004)"
-    )
-    authentication_enabled: bool = setting(
-        False,
-        java="authenticationEnabled",
-        why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
-    )
-    allow_unauthenticated: bool = setting(
-        False, why="listen on other addresses than this machine's own although nobody is asked who it is"
-    )
-    authorization_enabled: bool = setting(
-        False, why="the policies of a user say what it may do; needs authenticationEnabled"
-    )
-    certificate_users: bool = setting(
-        False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
-    )
-    accounts_path: str = setting(
-        "", why="file of users and policies; empty: accounts.json beside the file of the KV settings"
-    )
-    first_user: str = setting(
-        "",
-        java="initAuthenticationUser",
-        secret=True,
-        why='super user that is made if it is missing: {"username":"...","password":"..."}; empty: one named admin',
-    )
-    inner_credentials: str = setting(
-        "",
-        java="innerClientAuthenticationCredentials",
-        secret=True,
-        why='what this server signs with: {"accessKey":"...","secretKey":"..."}; empty: as its first super user',
-    )
     order_message_enable: bool = setting(False, why="answer routes with the order configuration of a topic")
     return_order_topic_config_to_broker: bool = setting(True, why="tell brokers which topics are ordered")
     enable_all_topic_list: bool = setting(True, why="serve requests for the list of all topics")
@@ -79,43 +41,6 @@ class NameServerConfig:
     )
     delete_topic_with_broker_registration: bool = setting(
         False, why="a registration takes away the broker's topics that it does not name"
-    )
-
-    # Behaviour: encrypted connections
-    tls_mode: TlsMode = setting(
-        TlsMode.permissive,
-        why="enforcing: encrypted connections only, also to others; permissive: plain ones, too; disabled: plain only",
-    )
-    use_tls: bool = setting(
-        False, java="useTLS", why="connections to brokers are encrypted; they are with tlsMode=enforcing"
-    )
-    tls_config_file: str = setting(
-        "",
-        why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"
-        " there",
-    )
-
-    # Behaviour: metrics and logs
-    metrics_exporter: MetricsExporter = setting(
-        MetricsExporter.DISABLE,
-        java="metricsExporterType",
-        why="PROM: serve /metrics, /health and /ready by HTTP (docs/how-to/metrics.md); DISABLE: do not",
-    )
-    metrics_host: str = setting(
-        LOOPBACK, java="metricsPromExporterHost", why="address of these pages, which everybody may read who reaches it"
-    )
-    metrics_port: int = setting(
-        METRICS_PORT, java="metricsPromExporterPort", low=0, high=65535, why="their port; 0 takes any free one"
-    )
-    metrics_labels: str = setting("", java="metricsLabel", why="name:value,name:value, added to every sample")
-    metrics_samples_max: int = setting(
-        SAMPLES_MAX,
-        java="metricsOtelCardinalityLimit",
-        low=1,
-        why="most samples of one name; those above are left out, and counted in rocketlake_metrics_dropped_series",
-    )
-    log_level: LogLevel = setting(
-        LogLevel.as_started, why="least severe log lines of the process: debug, info, warning, error; may change live"
     )
 
     # Controller
@@ -151,18 +76,6 @@ class NameServerConfig:
     scan_not_active_broker_interval: int = setting(
         5000, low=10, high=600_000, why="pause between searches for silent brokers, in ms"
     )
-
-    @property
-    def tls(self) -> TlsChoice:
-        """What the settings say of encrypted connections."""
-        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
-
-    @property
-    def metrics(self) -> MetricsChoice:
-        """What the settings say of metrics."""
-        return MetricsChoice(
-            self.metrics_exporter, self.metrics_host, self.metrics_port, self.metrics_labels, self.metrics_samples_max
-        )
 
 
 UPDATABLE = frozenset(
