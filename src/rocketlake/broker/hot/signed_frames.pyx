@@ -89,7 +89,10 @@ cdef class SignedFrames:
         cdef Slice user, signature, topic, group
         cdef int number, count = read_header(frame, &head, fields, scratch)
         cdef bint is_send
-        if count < 0 or head.flag & RESPONSE_BIT or not _sort(fields, count):
+        if count < 0 or head.flag & RESPONSE_BIT:
+            return False
+        count = _sort(fields, count)
+        if count < 0:
             return False
         is_send = head.code == SEND_MESSAGE_V2 or head.code == SEND_BATCH_MESSAGE
         if not is_send and head.code != PULL_MESSAGE and head.code != LITE_PULL_MESSAGE:
@@ -145,23 +148,31 @@ cdef class SignedFrames:
         return True
 
 
-cdef bint _sort(Field* fields, int count) noexcept:
-    """Sort by name; False if a name stands there twice: then readers could disagree about its value."""
-    cdef int number, place, order
+cdef int _sort(Field* fields, int count) noexcept:
+    """Sort by name, each once; returns how many there are, -1 if a name has two values: readers could disagree.
+
+    Java's client with binary headers writes each field twice when it signs: what it signed, and the header of its own.
+    """
+    cdef int number, place, moved, order, kept = 0
     cdef Field field
-    for number in range(1, count):
+    for number in range(count):
         field = fields[number]
-        place = number
+        place = kept
+        order = 1
         while place:
             order = _compare(fields[place - 1].name, field.name)
-            if order == 0:
-                return False
-            if order < 0:
+            if order <= 0:
                 break
-            fields[place] = fields[place - 1]
             place -= 1
+        if order == 0:
+            if _compare(fields[place - 1].value, field.value):
+                return -1
+            continue
+        for moved in range(kept, place, -1):
+            fields[moved] = fields[moved - 1]
         fields[place] = field
-    return True
+        kept += 1
+    return kept
 
 
 cdef int _compare(Slice one, Slice other) noexcept:
