@@ -51,6 +51,7 @@ COMPILED = (
 )
 
 KERNELS = (
+    "rocketlake.auth.keyed_sha1",
     "rocketlake.base.checksum",
     "rocketlake.client.producer.batch_body",
     "rocketlake.codec.column_batch",

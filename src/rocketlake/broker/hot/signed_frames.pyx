@@ -7,11 +7,11 @@ Kernel: Cython without a Python form. The ordinary path (auth/signature.py, net/
 serves, or refuses, each request at which `end` stops. tests/parity/test_signed_frames.py feeds both the same requests.
 """
 
-import hashlib
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
+from rocketlake.auth.keyed_sha1 cimport DIGEST_BYTES, KeyedSha1
 from rocketlake.broker.hot.plain_header cimport FIELDS_MAX, Field, Frame, Head, find_frame, read_header, same
 from rocketlake.codec.property_scan cimport Slice
 
@@ -23,8 +23,6 @@ cdef enum:
     SEND_BATCH_MESSAGE = 320
     LITE_PULL_MESSAGE = 361
     RESPONSE_BIT = 1
-    BLOCK_BYTES = 64  # of SHA-1
-    DIGEST_BYTES = 20
     SIGNATURE_BYTES = 28
     HEADER_BYTES_MAX = 49152  # as that of plain sends
     CHUNK_BYTES_MAX = 1048576  # looked at in one call
@@ -40,10 +38,10 @@ cdef class SignedFrames:
     """
 
     cdef bytes _user
-    cdef object _inner
-    cdef object _outer
+    cdef KeyedSha1 _key
     cdef object _allows
     cdef dict _known
+    cdef bytes _last
     cdef int64_t _frame_bytes_max
     cdef int64_t _header_bytes_max
     cdef bytes _chunk
@@ -51,15 +49,11 @@ cdef class SignedFrames:
     cdef Py_ssize_t _until
 
     def __init__(self, str user, str secret, allows, int64_t frame_bytes_max, int64_t header_bytes_max):
-        cdef bytes key = secret.encode()
         self._user = user.encode()
-        if len(key) > BLOCK_BYTES:
-            key = hashlib.sha1(key).digest()
-        key = key.ljust(BLOCK_BYTES, b"\0")
-        self._inner = hashlib.sha1(bytes([byte ^ 0x36 for byte in key]))
-        self._outer = hashlib.sha1(bytes([byte ^ 0x5C for byte in key]))
+        self._key = KeyedSha1(secret.encode())
         self._allows = allows
         self._known = {}
+        self._last = b""
         self._frame_bytes_max = frame_bytes_max
         self._header_bytes_max = min(header_bytes_max, HEADER_BYTES_MAX)
         self._chunk = b""
@@ -117,27 +111,28 @@ cdef class SignedFrames:
         return self._has_signed(frame, fields, count, signature) and self._may(topic, group)
 
     cdef bint _has_signed(self, Frame* frame, Field* fields, int count, Slice signature) except -1:
-        cdef Py_ssize_t size = frame.body_size
+        cdef uint8_t values[HEADER_BYTES_MAX]
+        cdef uint8_t digest[DIGEST_BYTES]
+        cdef Py_ssize_t size = 0
         cdef int number
         for number in range(count):
+            memcpy(values + size, fields[number].value.at, fields[number].value.size)
             size += fields[number].value.size
-        cdef bytes content = PyBytes_FromStringAndSize(NULL, size)
-        cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(content)
-        for number in range(count):
-            memcpy(at, fields[number].value.at, fields[number].value.size)
-            at += fields[number].value.size
-        memcpy(at, frame.body, frame.body_size)
-        inner = self._inner.copy()
-        inner.update(content)
-        outer = self._outer.copy()
-        outer.update(inner.digest())
-        return _is_base64(outer.digest(), signature.at)
+        self._key.sign(values, size, frame.body, frame.body_size, digest)
+        return _is_base64(digest, signature.at)
 
     cdef bint _may(self, Slice topic, Slice group) except -1:
         """What was allowed is kept; what was not ends the run each time, and the ordinary path says why."""
+        cdef bytes last = self._last
+        if (PyBytes_GET_SIZE(last) == topic.size + 1 + group.size
+                and memcmp(PyBytes_AS_STRING(last), topic.at, topic.size) == 0
+                and PyBytes_AS_STRING(last)[topic.size] == 0
+                and memcmp(PyBytes_AS_STRING(last) + topic.size + 1, group.at, group.size) == 0):
+            return True
         cdef bytes key = (PyBytes_FromStringAndSize(<const char*>topic.at, topic.size) + b"\0"
                           + PyBytes_FromStringAndSize(<const char*>group.at, group.size))
         if key in self._known:
+            self._last = key
             return True
         name, _, reader = key.decode("ascii").partition("\0")
         if not self._allows(name, reader or None):
@@ -175,19 +170,20 @@ cdef int _sort(Field* fields, int count) noexcept:
     return kept
 
 
-cdef int _compare(Slice one, Slice other) noexcept:
-    cdef int order = memcmp(one.at, other.at, min(one.size, other.size))
+cdef inline int _compare(Slice one, Slice other) noexcept:
+    cdef int order
+    if one.size and other.size and one.at[0] != other.at[0]:  # most often
+        return one.at[0] - other.at[0]
+    order = memcmp(one.at, other.at, min(one.size, other.size))
     return order if order else (one.size > other.size) - (one.size < other.size)
 
 
-cdef bint _is_base64(bytes digest, const uint8_t* text):
+cdef bint _is_base64(const uint8_t* digest, const uint8_t* text) noexcept:
     """True if the text is the Base64 form of a digest. The time tells nothing of where they differ."""
-    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(digest)
+    cdef const uint8_t* at = digest
     cdef uint8_t differs = 0
     cdef uint8_t last[3]
     cdef int group, unit
-    if PyBytes_GET_SIZE(digest) != DIGEST_BYTES:
-        return False
     last[0] = at[18]
     last[1] = at[19]
     last[2] = 0

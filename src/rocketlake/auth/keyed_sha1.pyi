@@ -1,0 +1,6 @@
+# Types of keyed_sha1.pyx for Python.
+__all__ = ["KeyedSha1"]
+
+class KeyedSha1:
+    def __init__(self, key: bytes, *, with_libcrypto: bool = True) -> None: ...
+    def digest(self, text: bytes, rest: bytes = b"") -> bytes: ...
