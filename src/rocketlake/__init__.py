@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from rocketlake.client.consumer.listener import ConsumeResult
     from rocketlake.client.consumer.manual_ack import Delivery, manual_ack
     from rocketlake.client.consumer.payload import Payload
+    from rocketlake.client.consumer.pops.simple import SimpleConsumer
     from rocketlake.client.consumer.pull import PullConsumer
     from rocketlake.client.consumer.push import PushConsumer
     from rocketlake.client.dead_letters import DeadLetters
     from rocketlake.client.errors import (
         BatchFailed,
+        HandleExpired,
         LinkError,
         NoReply,
         NoRoute,
@@ -47,6 +49,7 @@ __all__ = [
     "DeadLetters",
     "Delivery",
     "FirstOffset",
+    "HandleExpired",
     "Hooks",
     "LinkError",
     "Message",
@@ -63,6 +66,7 @@ __all__ = [
     "RocketLakeError",
     "SendFailed",
     "SendResult",
+    "SimpleConsumer",
     "StoredMessage",
     "TooManySends",
     "TransactionEnd",
@@ -79,6 +83,7 @@ __version__ = "0.1.0"
 _ERRORS = "rocketlake.client.errors"
 _HOMES = {
     "BatchFailed": _ERRORS,
+    "HandleExpired": _ERRORS,
     "LinkError": _ERRORS,
     "NoReply": _ERRORS,
     "NoRoute": _ERRORS,
@@ -104,6 +109,7 @@ _HOMES = {
     "Producer": "rocketlake.client.producer.producer",
     "PullConsumer": "rocketlake.client.consumer.pull",
     "PushConsumer": "rocketlake.client.consumer.push",
+    "SimpleConsumer": "rocketlake.client.consumer.pops.simple",
     "StoredMessage": "rocketlake.model.message",
     "TransactionEnd": "rocketlake.client.producer.transaction",
     "TransactionProducer": "rocketlake.client.producer.transaction",

@@ -311,7 +311,7 @@ class ConsumerConfig(Ranged):
         15 * MINUTE,
         java="consumeTimeout",
         low=1,
-        why="a message whose listener runs longer is sent back (Java: minutes)",
+        why="a message whose listener runs longer is sent back (Java: minutes); no popped one is renewed for longer",
     )
     rebalance_interval_ms: int = setting(
         20 * SECOND, low=10, why="longest pause between rounds; a broker's notice begins one at once"
@@ -332,6 +332,22 @@ class ConsumerConfig(Ranged):
         java="awaitTerminationMillisWhenShutdown",
         low=0,
         why="longest wait of stop() for running listeners",
+    )
+    client_rebalance: bool = setting(
+        True,
+        java="clientRebalance",
+        why="members share the queues among themselves; false: the broker says which, and whether they are popped",
+    )
+    pop_invisible_ms: int = setting(
+        MINUTE,
+        java="popInvisibleTime",
+        low=5 * SECOND,
+        high=300 * SECOND,
+        why="a popped message comes again after this time, unless it is acknowledged or its time was renewed",
+    )
+    pop_batch_size: int = setting(32, java="popBatchNums", low=1, high=32, why="most messages asked for in one pop")
+    pop_queue_messages_max: int = setting(
+        96, java="popThresholdForQueue", low=1, why="most popped messages in hand of one broker and topic"
     )
     offsets_dir: str = setting(
         "", java="rocketmq.client.localOffsetStoreDir", why="broadcasting: offset files; default ~/.rocketmq_offsets"

@@ -15,6 +15,7 @@ from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, Usag
 
 __all__ = [
     "BatchFailed",
+    "HandleExpired",
     "LinkError",
     "NoReply",
     "NoRoute",
@@ -143,6 +144,16 @@ _REASONS = {
     "FLUSH_SLAVE_TIMEOUT": "too few replicas had it in time",
     "SLAVE_NOT_AVAILABLE": "too few replicas are connected",
 }
+
+
+class HandleExpired(RocketLakeError):
+    """The time for which a popped message was handed out is over: it comes again, to any member of the group."""
+
+    def __init__(self, topic: str, message_id: str, invisible_ms: int) -> None:
+        super().__init__(
+            f"message {message_id} of topic {topic!r} was handed out for {invisible_ms} ms, which are over",
+            hint="raise invisible_ms of receive(), or give it renew=True; work that may be done twice must not harm",
+        )
 
 
 class TooManySends(UsageError):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 from rocketlake.client.consumer.consumer import Consumer as AsyncConsumer
+from rocketlake.client.consumer.pops.simple import SimpleConsumer as AsyncSimpleConsumer
 from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
 from rocketlake.client.loop_thread import AsyncClient, Blocking, on_loop, takes_what, waiting
@@ -22,7 +23,7 @@ from rocketlake.client.producer.transaction import TransactionProducer as AsyncT
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
-__all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
+__all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer", "SimpleConsumer", "TransactionProducer"]
 
 
 class _AsyncConsumer(AsyncClient, Protocol):
@@ -120,6 +121,24 @@ class PullConsumer(_BlockingConsumer[AsyncPullConsumer]):
     resume = on_loop(AsyncPullConsumer.resume)
     commit = waiting(AsyncPullConsumer.commit)
     committed = waiting(AsyncPullConsumer.committed)
+
+
+class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
+    """Blocking twin of rocketlake.SimpleConsumer. A renewal goes on in the background while you work."""
+
+    @takes_what(AsyncSimpleConsumer)
+    def __init__(self) -> None: ...
+
+    subscribe = on_loop(AsyncSimpleConsumer.subscribe)
+    unsubscribe = on_loop(AsyncSimpleConsumer.unsubscribe)
+    receive = waiting(AsyncSimpleConsumer.receive)
+    ack = waiting(AsyncSimpleConsumer.ack)
+    change_invisible = waiting(AsyncSimpleConsumer.change_invisible)
+
+    @property
+    def damaged(self) -> int:
+        """Messages that could not be read."""
+        return self._twin.damaged
 
 
 class Consumer(_BlockingConsumer[AsyncConsumer]):

@@ -90,6 +90,8 @@ PULLED_SLOWER = _codes(Meaning.SLOW_DOWN)
 """A consumer pauses for a moment without a word. After every other refusal it warns and pauses longer."""
 PULLED_AFTER_HEARTBEAT = _codes(Meaning.NO_SUBSCRIPTION, Meaning.NO_GROUP)
 """A consumer sends its heartbeat now, then pulls again."""
+POPPED_AGAIN = _codes(Meaning.BUSY, Meaning.UNCLEAR, Meaning.SLOW_DOWN, Meaning.NO_SUBSCRIPTION, Meaning.NO_GROUP)
+"""A receive tries the same broker again while its time lasts. Every other refusal is final."""
 OTHERWISE_SUBSCRIBED = _codes(Meaning.NO_SUBSCRIPTION)
 """If heartbeats do not help, the members of the group subscribe differently."""
 

@@ -39,17 +39,13 @@ START_SECONDS = 3.0
 F = TypeVar("F", bound=Callable[..., None])
 
 
-class ConsumerSettings(TypedDict, total=False):
+class MemberSettings(TypedDict, total=False):
     """The settings of every consumer."""
 
     namesrv: str | None
     """Name servers `host:port;host:port`. None: those of `client_config`, else NAMESRV_ADDR, else 127.0.0.1:9876."""
     from_where: FirstOffset | str
     """Where a new group starts: "last", "first", "timestamp"."""
-    timestamp_ms: int | None
-    """Epoch ms that go with "timestamp". None: half an hour ago."""
-    allocate: Allocate
-    """How the members of the group share the queues."""
     config: ConsumerConfig | None
     """How the consumer pulls, runs listeners and retries."""
     client_config: ClientConfig | None
@@ -60,6 +56,15 @@ class ConsumerSettings(TypedDict, total=False):
     """Functions to be called before and after each batch of messages."""
     clock: Clock | None
     """Another clock, for tests."""
+
+
+class ConsumerSettings(MemberSettings, total=False):
+    """The settings of every consumer that has queues of its own."""
+
+    timestamp_ms: int | None
+    """Epoch ms that go with "timestamp". None: half an hour ago."""
+    allocate: Allocate
+    """How the members of the group share the queues."""
 
 
 class PushSettings(ConsumerSettings, total=False):
@@ -79,12 +84,12 @@ _DEFAULTS: PushSettings = {
 """The default of every other setting is None."""
 
 
-def with_defaults(given: ConsumerSettings) -> PushSettings:
+def with_defaults(given: MemberSettings) -> PushSettings:
     """The settings that were given, and the defaults of the others."""
     return {**_DEFAULTS, **given}
 
 
-def spelled_out(settings: type[ConsumerSettings]) -> Callable[[F], F]:
+def spelled_out(settings: type[MemberSettings]) -> Callable[[F], F]:
     """For an `__init__` with `**settings`: list the settings as its arguments, refuse other names."""
     keywords = [
         inspect.Parameter(
