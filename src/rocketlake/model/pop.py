@@ -25,6 +25,7 @@ __all__ = [
     "PopHandle",
     "mark_of",
     "pop_retry_topic",
+    "popped_topic",
     "real_topic",
 ]
 
@@ -44,6 +45,14 @@ _PARTS_MIN = 7
 def pop_retry_topic(topic: str, group: str, mark: str = RETRY_V1) -> str:
     """The topic through which the group gets popped messages of `topic` again."""
     return f"{RETRY_PREFIX}{group}{_SEPARATORS[mark]}{topic}"
+
+
+def popped_topic(topic: str, group: str) -> str:
+    """The topic whose popped messages come again through this one; another topic stays as it is."""
+    for mark in RETRY_MARKS:
+        if topic.startswith(start := pop_retry_topic("", group, mark)):
+            return topic[len(start) :]
+    return topic
 
 
 def mark_of(topic: str) -> str:

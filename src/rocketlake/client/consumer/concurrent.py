@@ -29,6 +29,7 @@ from rocketlake.model.message import StoredMessage
 log = get_logger(__name__)
 SendBackCall = Callable[[StoredMessage, int], Awaitable[bool]]
 """(message, delay level) -> True when the message is safe at a broker again."""
+Job = Callable[[], Awaitable[None]]
 EXPIRED_AT_ONCE = 16
 EXPIRED_DELAY_LEVEL = 3
 
@@ -54,7 +55,7 @@ class ConcurrentRunner:
         self._send_back = send_back
         self._hooks = hooks
         self._clock = clock
-        self._waiting: deque[tuple[ProcessQueue, list[StoredMessage]]] = deque()
+        self._waiting: deque[tuple[ProcessQueue, list[StoredMessage]] | Job] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         """Idle workers. Not an asyncio.Queue: for a short listener that would double the cost of a call."""
         self._is_stopping = False
@@ -80,6 +81,11 @@ class ConcurrentRunner:
         self._waiting.extend(pieces)
         self._wake(len(pieces))
 
+    def submit_job(self, job: Job) -> None:
+        """Have a worker run this: the listener call of messages that do not belong to a queue."""
+        self._waiting.append(job)
+        self._wake(1)
+
     def _wake(self, count: int) -> None:
         while count and self._idle:
             worker = self._idle.popleft()
@@ -96,7 +102,11 @@ class ConcurrentRunner:
                 self._idle.append(idle)
                 await idle
                 continue
-            held, batch = waiting.popleft()
+            work = waiting.popleft()
+            if not isinstance(work, tuple):
+                await work()
+                continue
+            held, batch = work
             if held.dropped:
                 continue
             held.start(batch, self._clock.monotonic())

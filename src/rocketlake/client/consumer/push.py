@@ -27,6 +27,7 @@ from rocketlake.client.consumer.listener import Listener, ListenerCall
 from rocketlake.client.consumer.membership import ConsumeType, Membership
 from rocketlake.client.consumer.offset_store import LocalOffsets, OffsetStore, RemoteOffsets
 from rocketlake.client.consumer.ordered import OrderedRunner
+from rocketlake.client.consumer.pops.mode import PopMode
 from rocketlake.client.consumer.puller import Puller
 from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
@@ -65,6 +66,7 @@ class PushConsumer(GroupConsumer):
         self._started_ms = self._clock.now_ms()
         self._is_suspended = False
         self._damage: Damage | None = None
+        self._pop_mode: PopMode | None = None
 
     def _make_store(self) -> OffsetStore:
         if not self.broadcasting:
@@ -118,6 +120,8 @@ class PushConsumer(GroupConsumer):
         if self._trace is not None:
             await self._trace.start()
         self._workers = self._runner.start(self, self._held.all)
+        if self._pop_mode is not None:
+            self.keep("renewals", self._pop_mode.renewals.run)
         if isinstance(self._runner, OrderedRunner):
             self.instance.masters.on_move.append(self._runner.master_moved)
         try:
@@ -156,6 +160,7 @@ class PushConsumer(GroupConsumer):
             is_suspended=lambda: self._is_suspended,
             spawn=self.spawn,
         )
+        self._pop_mode = self._make_pop_mode(self._runner, self._damage, send_back)
         self._rebalance = Rebalance(
             self.instance,
             self._held,
@@ -164,8 +169,11 @@ class PushConsumer(GroupConsumer):
             allocate=self._allocate,
             broadcasting=self.broadcasting,
             clock=self._clock,
+            by_broker=self._pop_mode,
         )
         self._rebalance.topics.update(self._subscriptions)
+        if self._pop_mode is not None:
+            self._pop_mode.topics = self._rebalance.topics
         self._membership = Membership(
             self.group,
             kind=ConsumeType.PASSIVELY,
@@ -205,6 +213,28 @@ class PushConsumer(GroupConsumer):
             clock=self._clock,
         )
 
+    def _make_pop_mode(
+        self, runner: ConcurrentRunner | OrderedRunner, damage: Damage, send_back: SendBack | None
+    ) -> PopMode | None:
+        """None where members share the queues among themselves. As in RocketMQ: always in order, and broadcasting."""
+        if self.config.client_rebalance or send_back is None or not isinstance(runner, ConcurrentRunner):
+            return None
+        return PopMode(
+            self,
+            self.instance,
+            runner,
+            self._call,
+            group=self.group,
+            config=self.config,
+            from_where=self.from_where,
+            allocate=self._allocate,
+            subscriptions=self._subscriptions,
+            damage=damage,
+            to_dead_letters=send_back.to_dead_letters,
+            hooks=self.hooks,
+            is_suspended=lambda: self._is_suspended,
+        )
+
     async def stop(self) -> None:
         """Stop pulling, let running listeners finish (up to `drain_ms`), commit, give locks up, leave the group.
 
@@ -216,7 +246,9 @@ class PushConsumer(GroupConsumer):
         await stop_each(
             self._end_rounds,
             self._held.stop_pulling,
+            *([self._pop_mode.queues.stop_popping] if self._pop_mode else []),
             self._drain,
+            *([self._pop_mode.acks.drain] if self._pop_mode else []),
             self._held.leave_all,
             partial(self.instance.remove_consumer, self._membership),
             super().stop,
@@ -249,8 +281,9 @@ class PushConsumer(GroupConsumer):
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        """The queues this member reads now."""
-        return sorted(self._held.queues()) if self.is_running else []
+        """The queues this member reads now; queue id -1 stands for any queue that it pops."""
+        popped = self._pop_mode.queues.queues() if self._pop_mode else ()
+        return sorted([*self._held.queues(), *popped]) if self.is_running else []
 
     @property
     def damaged(self) -> int:

@@ -16,6 +16,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.alarm import Alarm
+from rocketlake.client.calls.assignment import Share
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.allocate import Allocate
 from rocketlake.client.instance import ClientInstance
@@ -45,6 +46,17 @@ class QueueOwner(Protocol):
         """The queues of the topic changed."""
 
 
+class ByBroker(Protocol):
+    """Shares that a broker works out (pops/mode.py)."""
+
+    @property
+    def queues(self) -> QueueOwner:
+        """The owner of the queues that are popped."""
+
+    async def share(self, topic: str) -> Share | None:
+        """The share of this member; None while it cannot be worked out."""
+
+
 class Rebalance:
     """The rounds of one consumer."""
 
@@ -58,9 +70,13 @@ class Rebalance:
         allocate: Allocate,
         broadcasting: bool,
         clock: Clock,
+        by_broker: ByBroker | None = None,
     ) -> None:
+        """`by_broker`: not this member works out its share, a broker does."""
         self._instance = instance
         self._owner = owner
+        self._by_broker = by_broker
+        self._owners: list[QueueOwner] = [owner] if by_broker is None else [owner, by_broker.queues]
         self._group = group
         self._config = config
         self._allocate = allocate
@@ -108,23 +124,42 @@ class Rebalance:
 
     async def _leave_unsubscribed(self) -> bool:
         done = True
-        for queue in [queue for queue in self._owner.queues() if queue.topic not in self.topics]:
-            done &= await self._owner.leave(queue)
+        for owner in self._owners:
+            for queue in [queue for queue in owner.queues() if queue.topic not in self.topics]:
+                done &= await owner.leave(queue)
         return done
 
     async def _balance(self, topic: str) -> bool:
-        wanted = await self._wanted(topic)
-        if wanted is None:
+        share = await self._share(topic)
+        if share is None:
             return False
-        held = {queue for queue in self._owner.queues() if queue.topic == topic}
-        stale = {queue for queue in self._owner.stale_queues() if queue.topic == topic}
-        left = [await self._owner.leave(queue) for queue in sorted((held - wanted) | stale)]
+        fits = [
+            (owner, wanted, await self._leave(owner, topic, wanted))
+            for owner, wanted in zip(self._owners, share, strict=False)  # without a broker's word nothing is popped
+        ]
+        balanced = True
+        for owner, wanted, left in fits:
+            taken = await self._take(owner, topic, wanted)
+            if any(left) or any(taken):
+                owner.assigned(topic, _of_topic(owner, topic))
+            balanced &= all(left) and all(taken)
+        return balanced
+
+    async def _leave(self, owner: QueueOwner, topic: str, wanted: Collection[MessageQueue]) -> list[bool]:
+        stale = {queue for queue in owner.stale_queues() if queue.topic == topic}
+        return [await owner.leave(queue) for queue in sorted((_of_topic(owner, topic) - set(wanted)) | stale)]
+
+    async def _take(self, owner: QueueOwner, topic: str, wanted: Collection[MessageQueue]) -> list[bool]:
+        if any(_of_topic(other, topic) for other in self._owners if other is not owner):
+            return [False] if wanted else []  # what is pulled and popped at once comes twice
         # A queue that could not be left is still held and must not be taken a second time.
-        held = {queue for queue in self._owner.queues() if queue.topic == topic}
-        taken = [await self._owner.take(queue) for queue in sorted(wanted - held)]
-        if any(left) or any(taken):
-            self._owner.assigned(topic, [queue for queue in self._owner.queues() if queue.topic == topic])
-        return all(left) and all(taken)
+        return [await owner.take(queue) for queue in sorted(set(wanted) - _of_topic(owner, topic))]
+
+    async def _share(self, topic: str) -> Share | None:
+        if self._by_broker is not None:
+            return await self._by_broker.share(topic)
+        wanted = await self._wanted(topic)
+        return None if wanted is None else Share(frozenset(wanted))
 
     async def _wanted(self, topic: str) -> set[MessageQueue] | None:
         """The share of this member; None while it cannot be worked out."""
@@ -148,3 +183,7 @@ class Rebalance:
                 self._group, topic, len(queues), len(members),
             )  # fmt: skip
         return share
+
+
+def _of_topic(owner: QueueOwner, topic: str) -> set[MessageQueue]:
+    return {queue for queue in owner.queues() if queue.topic == topic}

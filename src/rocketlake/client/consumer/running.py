@@ -19,6 +19,7 @@ from rocketlake.client.user_functions import is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.pop import popped_topic
 
 log = get_logger(__name__)
 Queues = Callable[[], Collection[ProcessQueue]]
@@ -38,9 +39,10 @@ async def is_safe(sent: Awaitable[bool], message: StoredMessage) -> bool:
 
 
 def restore_topic(message: StoredMessage, group: str) -> None:
-    """Give a message that comes from %RETRY%group its first topic back."""
+    """Give a message that comes from %RETRY%group, or again after it was popped, its first topic back."""
     if message.topic == names.retry_topic(group) and message.retry_topic:
         message.topic = message.retry_topic
+    message.topic = popped_topic(message.topic, group)
 
 
 async def consume(
@@ -52,7 +54,7 @@ async def consume(
     clock: Clock,
 ) -> ConsumeResult | None:
     """Run the listener; an exception is logged with its messages and means "later". None: NotConsumed."""
-    if batch[0].topic == names.retry_topic(group):
+    if batch[0].topic.startswith(names.RETRY_PREFIX):
         for message in batch:
             restore_topic(message, group)
     if not (hooks.before_consume or hooks.after_consume or hooks.around_consume):

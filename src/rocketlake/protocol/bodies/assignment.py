@@ -46,3 +46,9 @@ class RequestModeBody(Body, kw_only=True):
     consumer_group: str
     mode: MessageRequestMode = "PULL"
     pop_share_queue_num: int = 0
+
+
+class RequestModesBody(Body, kw_only=True):
+    """Answer of GET_ALL_MESSAGE_REQUEST_MODE: by topic, by group."""
+
+    modes: dict[str, dict[str, RequestModeBody]] = field(default_factory=dict, name="messageRequestModeMap")
