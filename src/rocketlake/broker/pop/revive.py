@@ -276,7 +276,7 @@ class Revive(Service):
         self.every("passes", self._interval_ms / 1000, self._pass_over)
 
     async def _pass_over(self) -> None:
-        self._positions.settle()
+        self._positions.hurry()
         for queue in self._queues:
             if self._is_ready() and queue.has_work:
                 await queue.pass_over()
