@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rocketlake.admin.group_reset import GroupReset, Target
     from rocketlake.admin.results import (
         BrokerState,
+        ConsumeMode,
         GroupState,
         GroupSummary,
         Member,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "BrokerState",
+    "ConsumeMode",
     "GroupReset",
     "GroupState",
     "GroupSummary",

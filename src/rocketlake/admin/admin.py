@@ -19,7 +19,7 @@ from rocketlake.admin.messages.life import Life, life_of
 from rocketlake.admin.messages.lookup import Lookup
 from rocketlake.admin.messages.transactions import OpenTransactions, check_again, open_transactions
 from rocketlake.admin.messages.waiting import Waiting, waiting_messages
-from rocketlake.admin.results import BrokerState, GroupState, GroupSummary, TopicMade, TopicState
+from rocketlake.admin.results import BrokerState, ConsumeMode, GroupState, GroupSummary, TopicMade, TopicState
 from rocketlake.admin.topic_change import TopicChange
 from rocketlake.admin.topic_drain import Draining
 from rocketlake.admin.topics import Altered, Topics, perm_of
@@ -156,6 +156,18 @@ class Admin:
     async def delete_group(self, group: str) -> list[str]:
         """Delete a group and its offsets; returns the brokers that had it. Refused while a member is connected."""
         return await ClusterGroups(self._cluster).delete(group)
+
+    async def consume_modes(self, group: str) -> list[ConsumeMode]:
+        """How the group reads topics, where that was set; every other topic is pulled."""
+        return await ClusterGroups(self._cluster).modes(group)
+
+    async def set_consume_mode(self, group: str, topic: str, mode: str, *, shared_by: int = 0) -> list[str]:
+        """Have the group "pull" or "pop" a topic; returns the brokers that were told.
+
+        Members that let brokers share queues out follow within 20 s (`client_rebalance=False`). `shared_by`: by how
+        many more members each queue is popped; 0: by all.
+        """
+        return await ClusterGroups(self._cluster).set_mode(group, topic, mode, shared_by)
 
     async def plan_reset(
         self, group: str, topic: str, to: str | Target, *, queues: Collection[str] = (), force: bool = False

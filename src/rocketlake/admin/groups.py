@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from rocketlake.admin.cluster import Cluster
-from rocketlake.admin.results import GroupState, GroupSummary, Member, QueueLag
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.admin.results import ConsumeMode, GroupState, GroupSummary, Member, QueueLag
+from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.client.calls import offset as calls
 from rocketlake.client.calls.answer import ask
 from rocketlake.client.calls.pull import pull
@@ -25,8 +25,10 @@ from rocketlake.model.names import (
     keeps_first_offsets,
 )
 from rocketlake.model.subscription import parse_subscription
+from rocketlake.protocol.bodies.assignment import RequestModeBody, RequestModesBody
 from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConsumerConnection, ConsumerRunningInfo
 from rocketlake.protocol.bodies.group import GroupEntry, GroupTable, RetryPolicyEntry
+from rocketlake.protocol.bodies.java_enum import MessageRequestMode
 from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets, TopicOffsets
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_group import ConsumerConnectionsHeader, ConsumeStatsHeader, DeleteGroupHeader
@@ -36,6 +38,8 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["ClusterGroups", "unequal_subscriptions"]
+
+_MODES: Mapping[str, MessageRequestMode] = {"pull": "PULL", "pop": "POP"}
 
 
 class ClusterGroups:
@@ -126,6 +130,36 @@ class ClusterGroups:
         brokers = {name: masters[name] for name in there}
         await self._cluster.at_each(brokers, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
         return list(brokers)
+
+    async def set_mode(self, group: str, topic: str, mode: str, shared_by: int) -> list[str]:
+        """Have the group "pull" or "pop" a topic, at each master that has it; returns their names.
+
+        Each broker keeps the modes by itself, and a member asks any of them.
+        """
+        name = _MODES.get(mode.lower())
+        if name is None:
+            raise UsageError(f"the mode {mode!r} is not known", hint="use pull or pop")
+        if shared_by < 0:
+            raise UsageError(
+                f"shared_by={shared_by} is no number of members", hint="give it 0 for all members, or more"
+            )
+        body = RequestModeBody(topic=topic, consumer_group=group, mode=name, pop_share_queue_num=shared_by).encode()
+        masters = await self._cluster.topic_masters(topic)
+        command = Command.request(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
+        for address in masters.values():
+            await ask(self._cluster.net, address, command)
+        return list(masters)
+
+    async def modes(self, group: str) -> list[ConsumeMode]:
+        """How it reads topics, where that was set."""
+        masters = await self._cluster.masters()
+        answers = await self._cluster.at_each(masters, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None)
+        return [
+            ConsumeMode(topic, broker, groups[group].mode.lower(), groups[group].pop_share_queue_num)
+            for broker, answer in sorted(answers.items())
+            for topic, groups in sorted(RequestModesBody.decode(answer.body_bytes).modes.items())
+            if group in groups
+        ]
 
     async def refuse_running(self, group: str) -> None:
         """RocketLakeError if a member is connected: it would go on from its own offsets."""

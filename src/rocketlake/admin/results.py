@@ -13,7 +13,17 @@ from dataclasses import dataclass
 
 from rocketlake.model.topic import TopicConfig
 
-__all__ = ["BrokerState", "GroupState", "GroupSummary", "Member", "QueueLag", "QueueState", "TopicMade", "TopicState"]
+__all__ = [
+    "BrokerState",
+    "ConsumeMode",
+    "GroupState",
+    "GroupSummary",
+    "Member",
+    "QueueLag",
+    "QueueState",
+    "TopicMade",
+    "TopicState",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,19 @@ class Member:
     address: str
     subscriptions: Mapping[str, str] | None
     standing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeMode:
+    """How a group reads a topic, as one broker says it: "pull" or "pop".
+
+    `shared_by`: by how many more members each queue is popped; 0: by all.
+    """
+
+    topic: str
+    broker: str
+    mode: str
+    shared_by: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Admin(Blocking[AsyncAdmin]):
     create_group = waiting(AsyncAdmin.create_group)
     alter_group = waiting(AsyncAdmin.alter_group)
     delete_group = waiting(AsyncAdmin.delete_group)
+    consume_modes = waiting(AsyncAdmin.consume_modes)
+    set_consume_mode = waiting(AsyncAdmin.set_consume_mode)
     plan_reset = waiting(AsyncAdmin.plan_reset)
     reset_group = waiting(AsyncAdmin.reset_group)
     brokers = waiting(AsyncAdmin.brokers)
