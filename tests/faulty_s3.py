@@ -35,21 +35,21 @@ class _Store:
 
     def __init__(self) -> None:
         self.faults: Faults | None = None
-        self.planned: list[tuple[Fault, str]] = []
+        self.planned: list[tuple[Fault, str, str]] = []
         self.objects: dict[str, bytes] = {}
         self._late: list[tuple[str, bytes, bool]] = []
         self._lock = threading.Lock()
 
-    def fault(self, key: str, *, is_put: bool) -> Fault:
+    def fault(self, method: str, key: str) -> Fault:
         """Of the next request; late puts may land first."""
         with self._lock:
-            if is_put and self.planned and re.search(self.planned[0][1], key):
+            if self.planned and self.planned[0][1] == method and re.search(self.planned[0][2], key):
                 return self.planned.pop(0)[0]
             if self.faults is None:
                 return Fault.NONE
             while self._late and self.faults.lands():
                 self._apply(*self._late.pop(0))
-            return self.faults.next(is_put=is_put)
+            return self.faults.next(is_put=method == "PUT")
 
     def put(self, key: str, data: bytes, *, create: bool, is_late: bool = False) -> bool:
         """True unless the object is there and must not be."""
@@ -83,9 +83,9 @@ class FaultyS3:
         """These parts of the requests have a fault."""
         self._ask(f"begin?seed={seed}&puts={puts}&others={others}")
 
-    def plan(self, fault: Fault, key: str) -> None:
-        """The next put to a key in which the pattern is found has this fault."""
-        self._ask(f"plan?fault={fault.name}&key={quote(key)}")
+    def plan(self, fault: Fault, key: str, *, times: int = 1, method: str = "PUT") -> None:
+        """The next puts to a key in which the pattern is found have this fault."""
+        self._ask(f"plan?fault={fault.name}&key={quote(key)}&times={times}&method={method}")
 
     def end_faults(self) -> None:
         """Be a good store from here on; what is late is done."""
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_lost(self) -> bool:
         """A fault of a request that is no put."""
-        fault = self.store.fault(self._key(), is_put=False)
+        fault = self.store.fault(self.command, self._key())
         if fault is Fault.BUSY:
             self._answer(503)
         elif fault is not Fault.NONE:
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.store.end_faults()
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
         if url.path == f"/{_CONTROL}/plan":
-            self.store.planned.append((Fault[asked["fault"]], asked["key"]))
+            self.store.planned += [(Fault[asked["fault"]], asked["method"], asked["key"])] * int(asked["times"])
         if url.path == f"/{_CONTROL}/begin":
             rng = random.Random(int(asked["seed"]))
             self.store.faults = Faults(rng, puts=float(asked["puts"]), others=float(asked["others"]))
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         data, create = self._body(), self.headers.get("If-None-Match") == "*"
-        fault = self.store.fault(self._key(), is_put=True)
+        fault = self.store.fault(self.command, self._key())
         if fault is Fault.CONFLICT and create:
             return self._answer(409)
         if fault is Fault.LATE:

@@ -8,13 +8,9 @@ The faults are those that real stores and their client libraries were seen to ha
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any
-
-import pyarrow as pa
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.spark.places.objects import Unanswered
@@ -129,16 +125,16 @@ class MemoryObjects:
             self._answered()
             self.objects.pop(key, None)
 
-    def writer(self, key: str) -> _MemoryWriting:
+    def writer(self, key: str) -> _MemorySending:
         """Nothing is there before its end."""
-        return _MemoryWriting(self, key)
+        return _MemorySending(self, key)
 
-    def reader(self, key: str) -> Any:
-        """The whole content."""
+    def range(self, key: str, start: int, count: int) -> bytes:
+        """A part of the content."""
         found = self.get(key)
         if found is None:
             raise FileNotFoundError(f"{self.root}/{key}")
-        return pa.BufferReader(found)
+        return found[start : start + count]
 
     def end_faults(self) -> None:
         """Be a good store from here on; what is late is done."""
@@ -168,16 +164,19 @@ class MemoryObjects:
         return True
 
 
-class _MemoryWriting:
+class _MemorySending:
     def __init__(self, objects: MemoryObjects, key: str) -> None:
         self._objects = objects
         self._key = key
-        self._bytes = io.BytesIO()
-        self.sink = pa.PythonFile(self._bytes, mode="w")
+        self._data = bytearray()
+
+    def write(self, data: memoryview) -> None:
+        """Kept until the end."""
+        self._data += data
 
     def close(self) -> None:
         """A put: the store answers, or the task fails."""
-        self._objects.put(self._key, self._bytes.getvalue())
+        self._objects.put(self._key, bytes(self._data))
 
     def abort(self) -> None:
         """Nothing was sent."""

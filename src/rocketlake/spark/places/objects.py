@@ -7,15 +7,26 @@ Must not know   what to do then (stored.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from rocketlake.spark.places.place import Writing
-
-__all__ = ["Objects", "Unanswered"]
+__all__ = ["Objects", "Sending", "Unanswered"]
 
 
 class Unanswered(Exception):
     """No answer, or one that says nothing about the outcome (a server's error, a time-out)."""
+
+
+class Sending(Protocol):
+    """An object on its way. Nobody sees it before `close`."""
+
+    def write(self, data: memoryview) -> None:
+        """The next bytes."""
+
+    def close(self) -> None:
+        """The object is there on return."""
+
+    def abort(self) -> None:
+        """Nothing is there on return; after `close` it does nothing."""
 
 
 class Objects(Protocol):
@@ -45,8 +56,8 @@ class Objects(Protocol):
     def delete(self, keys: Sequence[str]) -> None:
         """Missing ones do not count."""
 
-    def writer(self, key: str) -> Writing:
+    def writer(self, key: str) -> Sending:
         """A large object, in parts."""
 
-    def reader(self, key: str) -> Any:
-        """A file object for pyarrow. FileNotFoundError if missing."""
+    def range(self, key: str, start: int, count: int) -> bytes:
+        """Bytes of an object, from `start` on. FileNotFoundError if missing."""

@@ -1,6 +1,6 @@
 """Buckets of S3, Google Cloud Storage and Azure, through obstore.
 
-Owns        which of obstore's errors means what; its files as file objects for pyarrow.
+Owns        which of obstore's errors means what.
 Must not know   the options of stores (settings.py), what an unanswered call means (stored.py).
 
 obstore must not be used in a process that forks afterwards: the child would hang. So a store is made with its first
@@ -9,12 +9,9 @@ call, never at import, and is not pickled.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
-
-import pyarrow as pa
 
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.spark.places.objects import Unanswered
@@ -22,7 +19,6 @@ from rocketlake.spark.places.objects import Unanswered
 __all__ = ["ObstoreObjects"]
 
 _PART_BYTES = 8 << 20
-_READ_BYTES = 4 << 20
 
 
 class ObstoreObjects:
@@ -94,21 +90,17 @@ class ObstoreObjects:
         except FileNotFoundError:
             return
 
-    def writer(self, key: str) -> _ObjectWriting:
+    def writer(self, key: str) -> _Sending:
         """One put, or a multipart upload."""
         import obstore
 
-        return _ObjectWriting(
+        return _Sending(
             self, key, self._ask(key, lambda: obstore.open_writer(self._store, key, buffer_size=_PART_BYTES))
         )
 
-    def reader(self, key: str) -> Any:
-        """Ranges as pyarrow asks for them."""
-        import obstore
-
-        return pa.PythonFile(
-            _Readable(self._ask(key, lambda: obstore.open_reader(self._store, key, buffer_size=_READ_BYTES))), mode="r"
-        )
+    def range(self, key: str, start: int, count: int) -> bytes:
+        """A get with a range."""
+        return bytes(self._ask(key, lambda: self._store.get_range(key, start=start, length=count)))
 
     def _ask(self, key: str, call: Callable[[], Any]) -> Any:
         from obstore import exceptions as theirs
@@ -129,14 +121,17 @@ class ObstoreObjects:
             raise Unanswered(_first_line(error)) from error
 
 
-class _ObjectWriting:
+class _Sending:
     """obstore sends nothing, or keeps the parts of an unfinished upload, until `close`."""
 
     def __init__(self, objects: ObstoreObjects, key: str, writer: Any) -> None:
         self._objects = objects
         self._key = key
         self._writer: Any = writer
-        self.sink = pa.PythonFile(_Writable(writer), mode="w")
+
+    def write(self, data: memoryview) -> None:
+        """Kept, or sent with what was kept."""
+        self._objects._ask(self._key, lambda: self._writer.write(data))
 
     def close(self) -> None:
         """The object is there on return."""
@@ -144,51 +139,15 @@ class _ObjectWriting:
         self._objects._ask(self._key, writer.close)
 
     def abort(self) -> None:
-        """Nothing is there on return."""
+        """Nothing is there on return; parts of it stay if the store does not answer."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            _leave(writer)
+            self._objects._ask(self._key, lambda: _leave(writer))
 
 
 def _leave(writer: Any) -> None:
     # Its only way out without an object: as if a `with` of it had failed.
     writer.__exit__(Unanswered, Unanswered("the file is not wanted"), None)
-
-
-class _Writable(io.RawIOBase):
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        plain = memoryview(data).cast("B")  # pyarrow's buffers are of signed bytes, which obstore refuses
-        self._writer.write(plain)
-        return len(plain)
-
-
-class _Readable(io.RawIOBase):
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._reader.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._reader.tell())
-
-    def size(self) -> int:
-        return int(self._reader.size)
-
-    def read(self, count: int = -1) -> bytes:
-        return bytes(self._reader.read(None if count is None or count < 0 else count))
 
 
 def _first_line(error: Exception) -> str:

@@ -10,13 +10,17 @@ answer but "done" is followed by a read. Our bytes are there: done. Others are: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import PurePath, PurePosixPath
 from typing import Any
 
+import pyarrow as pa
+
 from rocketlake.base.errors import StoreError
-from rocketlake.spark.places.objects import Objects, Unanswered
+from rocketlake.spark.places.objects import Objects, Sending, Unanswered
 from rocketlake.spark.places.place import UnknownOutcome, Writing
 from rocketlake.spark.places.settings import Settings
 
@@ -24,6 +28,7 @@ __all__ = ["StoredPlace"]
 
 _TRIES = 4
 _AT_ONCE = 16
+_AHEAD_BYTES = 4 << 20
 
 
 class StoredPlace:
@@ -120,8 +125,17 @@ class StoredPlace:
         return _StoredWriting(self._repeated(path, lambda: self._objects.writer(_key(path))), self.url(path))
 
     def source(self, path: PurePath) -> Any:
-        """A file object that asks the store for ranges."""
-        return self._repeated(path, lambda: self._objects.reader(_key(path)))
+        """A file object that asks the store for ranges, each as often as for anything else."""
+        key = _key(path)
+        (size,) = self.sizes([path])
+        if size is None:
+            raise FileNotFoundError(self.url(path))
+
+        def ask(start: int, count: int) -> bytes:
+            found: bytes = self._repeated(path, lambda: self._objects.range(key, start, count))
+            return found
+
+        return pa.PythonFile(_Source(size, ask), mode="r")
 
     def keep_names(self, folders: Iterable[PurePath]) -> None:
         """A finished object has its name."""
@@ -145,15 +159,21 @@ class StoredPlace:
 
 
 class _StoredWriting:
-    def __init__(self, writing: Writing, url: str) -> None:
-        self._writing = writing
+    def __init__(self, sending: Sending, url: str) -> None:
+        self._sending = sending
         self._url = url
-        self.sink = writing.sink
+        self.sink = pa.PythonFile(_Sink(self), mode="w")
+
+    def write(self, data: memoryview) -> None:
+        self._taken(lambda: self._sending.write(data))
 
     def close(self) -> None:
         """Not repeated: the task is, and writes a file of another name."""
+        self._taken(self._sending.close)
+
+    def _taken(self, ask: Callable[[], None]) -> None:
         try:
-            self._writing.close()
+            ask()
         except Unanswered as error:
             raise StoreError(
                 f"the store did not take a data file: {error}",
@@ -162,8 +182,59 @@ class _StoredWriting:
             ) from error
 
     def abort(self) -> None:
-        """Nothing is left."""
-        self._writing.abort()
+        """Nothing is seen. A store that does not answer keeps the parts, for a lifecycle rule of the bucket."""
+        with suppress(Unanswered):
+            self._sending.abort()
+
+
+class _Sink(io.RawIOBase):
+    def __init__(self, writing: _StoredWriting) -> None:
+        self._writing = writing
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        plain = memoryview(data).cast("B")  # pyarrow's buffers are of signed bytes, which obstore refuses
+        self._writing.write(plain)
+        return len(plain)
+
+
+class _Source(io.RawIOBase):
+    """Reads ahead: pyarrow asks for the end of a file, then for each column."""
+
+    def __init__(self, size: int, ask: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._ask = ask
+        self._at = 0
+        self._ahead = memoryview(b"")
+        self._ahead_at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, count: int | None = -1) -> Any:
+        end = self._size if count is None or count < 0 else min(self._at + count, self._size)
+        start, first = self._at, self._ahead_at
+        if start >= end:
+            return b""
+        if not first <= start <= end <= first + len(self._ahead):
+            # A small file comes as a whole with its end, which pyarrow reads first.
+            first = start if self._size > _AHEAD_BYTES else 0
+            count = max(end, min(first + _AHEAD_BYTES, self._size)) - first
+            self._ahead_at, self._ahead = first, memoryview(self._ask(first, count))
+        self._at = end
+        return self._ahead[start - first : end - first]
 
 
 def _key(path: PurePath) -> str:

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
+from typing import TypeVar
 from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import Snapshot
 
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import TableDescription
@@ -32,6 +34,10 @@ from rocketlake.spark.places.place import Place
 
 __all__ = ["CATALOG", "TABLE", "IcebergLakeTable", "catalog"]
 
+Answer = TypeVar("Answer")
+Snapshots = Sequence[Snapshot]
+FilesOf = Callable[[Table, Snapshots], set[str]]
+
 _PREFIX = "rocketlake."
 _QUERY = "rocketlake.query."
 _RETRIES = "commit.retry.num-retries"
@@ -46,10 +52,13 @@ class IcebergLakeTable:
         self._home = home_of(self.place)
 
     def _load(self) -> Table | None:
-        table = asked(self.place.url(), self._home.silent, self._home.load)
+        table = self._asked(self._home.load)
         if table is not None:
             table.metadata.properties[_RETRIES] = "0"
         return table
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        return asked(self.place.url(), self._home.silent, ask)
 
     def last_batch(self, query: str) -> int | None:
         """The table property."""
@@ -171,7 +180,7 @@ class IcebergLakeTable:
         return [live_file(task.file, kinds) for task in self._plan(table)]
 
     def _plan(self, table: Table) -> list[FileScanTask]:
-        tasks = list(table.scan().plan_files())
+        tasks = self._asked(lambda: list(table.scan().plan_files()))
         if any(task.delete_files for task in tasks):
             raise StoreError(
                 "another program deleted rows by delete files, which are not read here",
@@ -200,6 +209,9 @@ class IcebergLakeTable:
 
     def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
         """Old snapshots, then the files that only they named."""
+        gone: set[str] = set()
+        manifests: set[str] = set()
+        silence = Silence(self.place.url(), self._home.silent)
         for _ in range(_TRIES):
             table = self._load()
             if table is None:
@@ -207,13 +219,15 @@ class IcebergLakeTable:
             current = table.metadata.current_snapshot_id
             old = [s for s in table.metadata.snapshots if s.timestamp_ms < before_ms and s.snapshot_id != current]
             kept = [s for s in table.metadata.snapshots if s not in old]
-            gone = data_files_of(table, old) - data_files_of(table, kept)
-            manifests = manifests_of(table, old) - manifests_of(table, kept)
-            if dry_run or not old:
+            gone |= self._only_in(old, kept, data_files_of, table)
+            manifests |= self._only_in(old, kept, manifests_of, table)
+            if dry_run:
                 return len(gone)
-            try:
-                table.maintenance.expire_snapshots().older_than(moment(before_ms)).commit()
-            except CommitFailedException:
+            if old:
+                with silence, self._lost_races():
+                    table.maintenance.expire_snapshots().older_than(moment(before_ms)).commit()
+                    old = []
+            if old:
                 continue
             for place in sorted(gone | manifests):
                 progress(place)
@@ -221,10 +235,13 @@ class IcebergLakeTable:
             return len(gone)
         raise self._beaten()
 
+    def _only_in(self, old: Snapshots, kept: Snapshots, files_of: FilesOf, table: Table) -> set[str]:
+        return self._asked(lambda: files_of(table, old) - files_of(table, kept))
+
     def orphans(self) -> list[PurePath]:
         """Files with our names that no remembered snapshot names."""
         table = self._load()
-        named = data_files_of(table, table.metadata.snapshots) if table else set()
+        named = self._only_in(table.metadata.snapshots, [], data_files_of, table) if table else set()
         places = {path_of(self.place, place) for place in named}
         found = self.place.walk(".parquet")
         return [path for path in found if NAME_PATTERN.fullmatch(path.name) and path not in places]
