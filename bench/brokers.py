@@ -127,13 +127,13 @@ class RocketLake(Side):
 
     def start_namesrv(self) -> None:
         self.root.mkdir(parents=True)
-        self._launch("namesrv", "--port", str(self._ports[0]))
+        self._launch("run", "namesrv", "--port", str(self._ports[0]))
         wait_for_port(self._ports[0], self._processes[-1])
 
     def _launch_broker(self) -> int:
         conf = self.root / "broker.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
-        self._launch("broker", "-c", str(conf))
+        self._launch("run", "broker", "-c", str(conf))
         return self._processes[-1].pid
 
     def kill_broker(self) -> None:

@@ -240,7 +240,7 @@ class OurGroup(Group):
 
     def launch(self, what: str, root: Path, conf: Path) -> subprocess.Popen[bytes]:
         with (root / f"{what}.log").open("ab") as log:
-            command = [sys.executable, "-m", "rocketlake", what, "-c", str(conf)]
+            command = [sys.executable, "-m", "rocketlake", "run", what, "-c", str(conf)]
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 

@@ -32,7 +32,7 @@ Place = tuple[int, int]  # queue id, queue offset
 
 
 class BrokerProcess:
-    """`rocketlake broker -c ...` in a folder, on a port that stays the same over restarts."""
+    """`rocketlake run broker -c ...` in a folder, on a port that stays the same over restarts."""
 
     def __init__(self, root: Path, **settings: object) -> None:
         self.root = root
@@ -56,7 +56,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         with (self.root / "broker.log").open("ab") as log:
-            command = [*self.prefix, sys.executable, "-m", "rocketlake", "broker", "-c", str(self._conf)]
+            command = [*self.prefix, sys.executable, "-m", "rocketlake", "run", "broker", "-c", str(self._conf)]
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             wait_for_port(self.port, self._process)

@@ -55,7 +55,7 @@ class _Group:
         settings = f"listenPort={self._port}\nenableControllerInNamesrv=true\nkvConfigPath={self._root}/kv.json\n"
         conf.write_text(settings)
         with (self._root / "namesrv.log").open("ab") as log:
-            command = [sys.executable, "-m", "rocketlake", "namesrv", "-c", str(conf)]
+            command = [sys.executable, "-m", "rocketlake", "run", "namesrv", "-c", str(conf)]
             self._namesrv = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         wait_for_port(self._port, self._namesrv)
 

@@ -81,7 +81,7 @@ class Controller:
 
     def start(self) -> None:
         with (self._root / "namesrv.log").open("ab") as log:
-            command = [sys.executable, "-m", "rocketlake", "namesrv", "-c", str(self._conf)]
+            command = [sys.executable, "-m", "rocketlake", "run", "namesrv", "-c", str(self._conf)]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         self.is_up = True
         wait_for_port(self.port, self.process)

@@ -85,7 +85,7 @@ class Cluster:
         (port,) = free_ports(1)
         self.namesrv = f"127.0.0.1:{port}"
         with (root / "namesrv.log").open("ab") as log:
-            command = [sys.executable, "-m", "rocketlake", "namesrv", "--port", str(port)]
+            command = [sys.executable, "-m", "rocketlake", "run", "namesrv", "--port", str(port)]
             self._namesrv = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         wait_for_port(port, self._namesrv)
         self.broker = BrokerProcess(root / "broker", namesrvAddr=self.namesrv, brokerName="broker-a")

@@ -116,7 +116,7 @@ def test_an_unknown_setting_in_a_broker_conf_is_named_with_the_one_it_may_be(
 ) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerName=broker-x\nflushDiskTyp=SYNC_FLUSH\n")
-    monkeypatch.setattr("sys.argv", ["rocketlake", "broker", "-c", str(conf)])
+    monkeypatch.setattr("sys.argv", ["rocketlake", "run", "broker", "-c", str(conf)])
     with pytest.raises(SystemExit):
         main()
     text = capsys.readouterr().err

@@ -100,7 +100,7 @@ async def test_up_prints_addresses_and_next_commands_and_stops_cleanly(
 
 
 async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start: Start, tmp_path: Path) -> None:
-    first = start("namesrv", "--port", "0")
+    first = start("run", "namesrv", "--port", "0")
     namesrv = read_until(first, r"up at (127\.0\.0\.1:\d+)").group(1)
     conf = tmp_path / "broker.conf"
     conf.write_text(
@@ -108,7 +108,7 @@ async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start
         f"namesrvAddr={namesrv}\nstorePathRootDir={tmp_path}/store\nflushDiskType=SYNC_FLUSH\n"
         f"mappedFileSizeCommitLog=1048576\nmaxIndexNum=1000\nmaxHashSlotNum=100\n"
     )
-    second = start("broker", "-c", str(conf))
+    second = start("run", "broker", "-c", str(conf))
     read_until(second, "broker b1 of C1 is up")
     async with Cluster(namesrv) as cluster:
         assert list(await cluster.masters()) == ["b1"]
@@ -122,7 +122,7 @@ async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start
     [
         (("up", "--dir", "data", "--namesrv-port", "PORT", "--broker-port", "0"), "--namesrv-port"),
         (("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "PORT"), "--broker-port"),
-        (("namesrv", "--port", "PORT"), "--port"),
+        (("run", "namesrv", "--port", "PORT"), "--port"),
     ],
 )
 def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ...], cure: str) -> None:
@@ -151,7 +151,7 @@ def test_two_servers_on_one_port_are_refused_before_anything_starts(
 
 @pytest.mark.long
 def test_an_address_of_another_machine_is_named_with_its_cure(start: Start, tmp_path: Path) -> None:
-    words = ["namesrv", "--host", "192.0.2.1", "--port", "0"]
+    words = ["run", "namesrv", "--host", "192.0.2.1", "--port", "0"]
     output, _ = start(*words).communicate(timeout=30)
     assert "nobody would be asked who it is" in output and "cure: set authenticationEnabled=true" in output
     conf = tmp_path / "namesrv.conf"
@@ -164,15 +164,15 @@ def test_an_address_of_another_machine_is_named_with_its_cure(start: Start, tmp_
 async def test_a_broker_registers_where_its_file_says_whatever_the_environment_says(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    production = read_until(start("namesrv", "--port", "0"), r"up at (127\.0\.0\.1:\d+)").group(1)
-    other = read_until(start("namesrv", "--port", "0"), r"up at (127\.0\.0\.1:\d+)").group(1)
+    production = read_until(start("run", "namesrv", "--port", "0"), r"up at (127\.0\.0\.1:\d+)").group(1)
+    other = read_until(start("run", "namesrv", "--port", "0"), r"up at (127\.0\.0\.1:\d+)").group(1)
     conf = tmp_path / "broker.conf"
     conf.write_text(
         f"brokerName=b1\nlistenPort=0\nfastListenPort=0\nnamesrvAddr={other}\nstorePathRootDir={tmp_path}/store\n"
         "mappedFileSizeCommitLog=1048576\nmaxIndexNum=1000\nmaxHashSlotNum=100\n"
     )
     monkeypatch.setenv("NAMESRV_ADDR", production)
-    second = start("broker", "-c", str(conf))
+    second = start("run", "broker", "-c", str(conf))
     read_until(second, f"registers with name server {other} .from namesrvAddr in {conf}.; NAMESRV_ADDR={production} is")
     async with Cluster(other) as cluster:
         assert list(await cluster.masters()) == ["b1"]
@@ -184,7 +184,7 @@ async def test_a_broker_registers_where_its_file_says_whatever_the_environment_s
 
 @pytest.mark.long
 def test_log_lines_have_time_level_and_logger_and_their_file_is_opened_anew(start: Start, tmp_path: Path) -> None:
-    process = start("namesrv", "--port", "0", "--log-file", "log", "--log-level", "debug")
+    process = start("run", "namesrv", "--port", "0", "--log-file", "log", "--log-level", "debug")
     read_until(process, "is up at")
     (tmp_path / "log").rename(tmp_path / "log.1")
     process.send_signal(signal.SIGHUP)

@@ -210,11 +210,11 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Bar
     bare: Bare = request.getfixturevalue(request.param)
     started: list[subprocess.Popen[str]] = []
     try:
-        started.append(bare.serve("namesrv", "--port", "0"))
+        started.append(bare.serve("run", "namesrv", "--port", "0"))
         namesrv = printed(started[-1], r"up at (\S+);")
         conf = tmp_path / "broker.conf"
         conf.write_text(f"listenPort=0\nfastListenPort=0\nnamesrvAddr={namesrv}\nmappedFileSizeCommitLog=1048576\n")
-        started.append(bare.serve("broker", "-c", str(conf), "--store", str(tmp_path / "store")))
+        started.append(bare.serve("run", "broker", "-c", str(conf), "--store", str(tmp_path / "store")))
         printed(started[-1], r"is up at (\S+);")
         yield bare, namesrv
     finally:

@@ -46,7 +46,7 @@ def our_controller(root: Path) -> Iterator[str]:
     conf = root / "namesrv.conf"
     conf.write_text(f"listenPort={port}\nenableControllerInNamesrv=true\nkvConfigPath={root}/kvConfig.json\n")
     with (root / "namesrv.log").open("wb") as log:
-        command = [sys.executable, "-m", "rocketlake", "namesrv", "-c", str(conf)]
+        command = [sys.executable, "-m", "rocketlake", "run", "namesrv", "-c", str(conf)]
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_for_port(port, process)

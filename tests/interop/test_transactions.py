@@ -58,7 +58,7 @@ def ours(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Our name server and our broker, which asks producers soon."""
     root = tmp_path_factory.mktemp("ours")
     (port,) = free_ports(1)
-    process = subprocess.Popen([sys.executable, "-m", "rocketlake", "namesrv", "--port", str(port)])
+    process = subprocess.Popen([sys.executable, "-m", "rocketlake", "run", "namesrv", "--port", str(port)])
     broker = BrokerProcess(root, **SOON, namesrvAddr=f"127.0.0.1:{port}")
     try:
         wait_for_port(port, process)

@@ -191,6 +191,10 @@ class Admin:
         """All brokers, masters and slaves, with their figures; one that does not answer tells why."""
         return await Brokers(self._cluster).states()
 
+    async def broker_figures(self, name: str, broker_id: int = 0) -> dict[str, str]:
+        """What a broker says of itself, by RocketMQ's names (GET_BROKER_RUNTIME_INFO)."""
+        return await Brokers(self._cluster).figures(name, broker_id)
+
     async def broker_settings(self, name: str, broker_id: int = 0) -> dict[str, str]:
         """The settings of a broker, by their names in broker.conf."""
         return await Brokers(self._cluster).settings(name, broker_id)

@@ -44,6 +44,12 @@ class Brokers:
             return BrokerState(cluster, name, broker_id, address, {}, error.what)
         return BrokerState(cluster, name, broker_id, address, KVTable.decode(answer.body_bytes).table)
 
+    async def figures(self, name: str, broker_id: int = 0) -> dict[str, str]:
+        """Its figures by RocketMQ's names, sorted. UsageError if the cluster has no such broker."""
+        address = await self._address(name, broker_id)
+        answer = await ask(self._cluster.net, address, Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
+        return dict(sorted(KVTable.decode(answer.body_bytes).table.items()))
+
     async def settings(self, name: str, broker_id: int = 0) -> dict[str, str]:
         """The settings of a broker, by their names in broker.conf. UsageError if the cluster has no such broker."""
         address = await self._address(name, broker_id)

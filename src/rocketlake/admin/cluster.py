@@ -112,8 +112,8 @@ class Cluster:
             raise LinkError(
                 "no broker is registered",
                 where=self.where,
-                hint="start one: `rocketlake broker -n <name server>`; wait for one that runs and has this name server "
-                "(namesrvAddr): it registers each 30 s",
+                hint="start one: `rocketlake run broker -n <name server>`; wait for one that runs and has this name "
+                "server (namesrvAddr): it registers each 30 s",
             )
         return masters
 

@@ -38,6 +38,7 @@ class Admin(Blocking[AsyncAdmin]):
     plan_reset = waiting(AsyncAdmin.plan_reset)
     reset_group = waiting(AsyncAdmin.reset_group)
     brokers = waiting(AsyncAdmin.brokers)
+    broker_figures = waiting(AsyncAdmin.broker_figures)
     broker_settings = waiting(AsyncAdmin.broker_settings)
     change_broker = waiting(AsyncAdmin.change_broker)
     messages_by_id = waiting(AsyncAdmin.messages_by_id)

@@ -87,7 +87,9 @@ def _write_conf(conf: Path, master: str, namesrv: str | None, own: Mapping[str, 
         typer.secho(f"note: {line}", fg="yellow", err=True)
     folder = conf.parent.resolve()
     settings = {**settings, **own, "storePathRootDir": str(folder / _STORE)}
-    head = f"# Written by `rocketlake follow {master}`: change it as you like, `rocketlake broker -c` takes it, too.\n"
+    head = (
+        f"# Written by `rocketlake follow {master}`: change it as you like; `rocketlake run broker -c` takes it.\n"
+    )
     _write_whole(conf, head + to_properties(settings))
 
 
@@ -118,7 +120,7 @@ def _check_conf(conf: Path, config: BrokerConfig, asked: tuple[str, str] | None)
         raise UsageError(
             "these are no settings of a slave: this broker would be a master",
             where=str(conf),
-            hint="start a master with `rocketlake broker -c`; remove the file, and the master is asked anew",
+            hint="start a master with `rocketlake run broker -c`; remove the file, and the master is asked anew",
         )
     if asked is not None and asked != (config.broker_name, config.cluster_name):
         raise UsageError(
@@ -145,7 +147,7 @@ def _check_not_led(conf: Path, store: Path, broker_id: int | None = None) -> Non
         raise UsageError(
             "this broker has taken over: it is the master now, and `follow` starts slaves only",
             where=str(path),
-            hint=f"if it still is the master: `rocketlake broker -c {conf}`"
+            hint=f"if it still is the master: `rocketlake run broker -c {conf}`"
             + (" with the settings of before" if broker_id is None else "")
             + "; if another one is: --dir with an empty folder",
         )

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["BrokerSettings", "check_ports", "load_broker_settings", "make_folder", "metrics_ports", "settings_of"]
 
 _FIXED = {
-    "bindAddress": "`rocketlake broker` listens on other addresses than 127.0.0.1",
+    "bindAddress": "`rocketlake run broker` listens on other addresses than 127.0.0.1",
     "listenPort": "use --broker-port",
-    "fastListenPort": "`rocketlake broker` has a second port",
-    "namesrvAddr": "`rocketlake broker` registers with other name servers",
+    "fastListenPort": "`rocketlake run broker` has a second port",
+    "namesrvAddr": "`rocketlake run broker` registers with other name servers",
     "storePathRootDir": "use --dir",
     "metricsPromExporterPort": "use --metrics-port",
 }

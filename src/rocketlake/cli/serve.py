@@ -1,4 +1,4 @@
-"""`rocketlake up`, `rocketlake namesrv`, `rocketlake broker`: servers in the foreground, until Ctrl-C.
+"""`rocketlake up`, `rocketlake run broker`, `rocketlake run namesrv`: servers in the foreground, until Ctrl-C.
 
 Owns        the options of the servers, their output when they are ready, the stop on a signal, settings of the whole
             process.

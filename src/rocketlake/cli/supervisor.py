@@ -211,7 +211,7 @@ class Supervisor(Service):
                 **{key: self._settings[key] for key in TLS_SETTINGS if key in self._settings},
             },
         )
-        words = ("namesrv", "-c", str(conf), "--host", "127.0.0.1", "--port", str(self._namesrv_port))
+        words = ("run", "namesrv", "-c", str(conf), "--host", "127.0.0.1", "--port", str(self._namesrv_port))
         return _Server("name server", words, self._folder / "namesrv.log", self._say)
 
     def _metrics(self, number: int) -> dict[str, str]:
@@ -240,7 +240,7 @@ class Supervisor(Service):
             },
         )
         log_file = self._folder / f"broker-{number}.log"
-        return _Server(f"broker {number}", ("broker", "-c", str(conf)), log_file, self._say)
+        return _Server(f"broker {number}", ("run", "broker", "-c", str(conf)), log_file, self._say)
 
 
 def _write(path: Path, settings: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ import typer
 
 from rocketlake.cli import (
     acl,
-    cluster,
+    broker,
     dlq,
     follow,
     group,
@@ -44,11 +44,13 @@ app = CommandTree(
     epilog="First steps: rocketlake up, then in another terminal: rocketlake send orders hello",
 )
 app.command("up")(serve.up)
-app.command("namesrv")(serve.namesrv)
-app.command("broker")(serve.broker)
+servers = CommandTree(help="Start one server in the foreground, until Ctrl-C.")
+servers.command("broker")(serve.broker)
+servers.command("namesrv")(serve.namesrv)
+app.add_typer(servers, name="run")
 app.command("follow")(follow.follow)
 app.command("takeover")(takeover)
-app.add_typer(cluster.app, name="cluster")
+app.add_typer(broker.app, name="broker")
 app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)

@@ -88,7 +88,7 @@ def test_follow_behind_a_takeover_starts_neither_a_second_master_nor_a_slave(tmp
     (store / "config" / "takenRole.json").write_text('{"configuredId":1,"brokerId":0}')
     before = sorted(tmp_path.rglob("*"))
     words = ["follow", "127.0.0.1:1", "--dir", str(tmp_path), "-n", "127.0.0.1:1"]
-    with pytest.raises(UsageError, match=r"has taken over.*takenRole.json.*rocketlake broker -c.*--dir"):
+    with pytest.raises(UsageError, match=r"has taken over.*takenRole.json.*rocketlake run broker -c.*--dir"):
         CliRunner().invoke(app, words, catch_exceptions=False)
     assert sorted(tmp_path.rglob("*")) == before
 

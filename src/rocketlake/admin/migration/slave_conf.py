@@ -39,7 +39,7 @@ def check_master(master: Peer) -> None:
         raise UsageError(
             f"{master.broker_name} is a group under a controller (AutoSwitch): its brokers do not follow by hand",
             where=where,
-            hint="have a broker join it: `rocketlake broker` with enableControllerMode=true and"
+            hint="have a broker join it: `rocketlake run broker` with enableControllerMode=true and"
             f" controllerAddr={controllers} in its broker.conf, then `rocketlake replicas hand-over`",
         )
     for key in ("duplicationEnable", "enableSlaveActingMaster"):

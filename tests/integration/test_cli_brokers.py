@@ -11,26 +11,34 @@ from tests.integration.conftest import Typed
 
 
 def test_the_brokers_are_listed(rocketlake: Typed) -> None:
-    (broker,) = json.loads(rocketlake("cluster", "list", "-o", "json"))
+    (broker,) = json.loads(rocketlake("broker", "list", "-o", "json"))
     assert (broker["broker"], broker["id"], broker["trouble"]) == ("broker-a", 0, None)
     assert 0 <= broker["disk_%"] <= 100
-    assert "broker-a" in rocketlake("cluster", "list")
+    assert "broker-a" in rocketlake("broker", "list")
+
+
+def test_the_figures_of_a_broker_are_shown(rocketlake: Typed) -> None:
+    shown = json.loads(rocketlake("broker", "show", "broker-a", "-o", "json"))
+    assert shown["brokerVersionDesc"].startswith("V5")
+    assert "putTps" in rocketlake("broker", "show", "broker-a")
+    with pytest.raises(UsageError, match="no broker broker-z"):
+        rocketlake("broker", "show", "broker-z")
 
 
 def test_settings_are_shown_and_changed(rocketlake: Typed) -> None:
-    shown = json.loads(rocketlake("cluster", "config", "broker-a", "--match", "autocreate", "-o", "json"))
+    shown = json.loads(rocketlake("broker", "config", "broker-a", "--match", "autocreate", "-o", "json"))
     assert shown["autoCreateTopicEnable"] == "true"
-    done = rocketlake("cluster", "config", "broker-a", "--set", "autoCreateTopicEnable=false", "--yes")
+    done = rocketlake("broker", "config", "broker-a", "--set", "autoCreateTopicEnable=false", "--yes")
     assert "until its next start" in done
-    shown = json.loads(rocketlake("cluster", "config", "broker-a", "--match", "autoCreateTopic", "-o", "json"))
+    shown = json.loads(rocketlake("broker", "config", "broker-a", "--match", "autoCreateTopic", "-o", "json"))
     assert shown == {"autoCreateTopicEnable": "false"}
-    rocketlake("cluster", "config", "broker-a", "--set", "autoCreateTopicEnable=true", "--yes")
+    rocketlake("broker", "config", "broker-a", "--set", "autoCreateTopicEnable=true", "--yes")
     with pytest.raises(RocketLakeError, match="storePathRootDir"):
-        rocketlake("cluster", "config", "broker-a", "--set", "storePathRootDir=/tmp/elsewhere", "--yes")
+        rocketlake("broker", "config", "broker-a", "--set", "storePathRootDir=/tmp/elsewhere", "--yes")
     with pytest.raises(UsageError, match="is no setting"):
-        rocketlake("cluster", "config", "broker-a", "--set", "autoCreateTopicEnable")
+        rocketlake("broker", "config", "broker-a", "--set", "autoCreateTopicEnable")
     with pytest.raises(UsageError, match="no broker broker-z"):
-        rocketlake("cluster", "config", "broker-z")
+        rocketlake("broker", "config", "broker-z")
 
 
 def test_a_group_is_made_and_deleted(rocketlake: Typed) -> None:

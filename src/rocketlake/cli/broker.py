@@ -1,4 +1,4 @@
-"""`rocketlake cluster list | config`: the brokers of a cluster, and their settings.
+"""`rocketlake broker list | show | config`: the brokers of a cluster, their figures and settings.
 
 Owns        options and output of these commands.
 Must not know   how brokers are asked (admin/).
@@ -12,14 +12,18 @@ import typer
 
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, show, show_json, show_table
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, show_json, show_table
+from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
     from rocketlake.admin import BrokerState
 
 __all__ = ["app"]
 
-app = CommandTree(help="List the brokers of a cluster, show and change their settings.")
+app = CommandTree(help="List the brokers of a cluster, show their figures, show and change their settings.")
+
+Name = Annotated[str, typer.Argument(help="Name of the broker.", show_default=False)]
+Id = Annotated[int, typer.Option("--id", min=0, help="Id of the broker; 0 is the master.")]
 
 
 @app.command("list")
@@ -48,7 +52,9 @@ def list_brokers(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEF
         )
         for each in brokers
     ]
-    show(headings, rows, output, none="no broker is registered; `rocketlake broker -n <name server>` starts one")
+    show_rows(
+        headings, rows, output, none="no broker is registered; `rocketlake run broker -n <name server>` starts one"
+    )
     if any(each.trouble for each in brokers):
         raise typer.Exit(1)
 
@@ -58,8 +64,24 @@ def _rounded(value: float | None) -> int | None:
 
 
 @app.command()
+def show(broker: Name, broker_id: Id = 0, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+    """Show what a broker says of itself, by RocketMQ's names: rates over 10 s, 1 and 10 minutes, disks, waits."""
+    from rocketlake.admin import Admin
+
+    async def work() -> dict[str, str]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.broker_figures(broker, broker_id)
+
+    found = run(work())
+    if output is OutputForm.JSON:
+        show_json(found)
+    else:
+        show_table(("figure", "value"), found.items())
+
+
+@app.command()
 def config(
-    broker: Annotated[str, typer.Argument(help="Name of the broker.", show_default=False)],
+    broker: Name,
     match: Annotated[
         str | None, typer.Option("--match", help="Only settings with this text in their names.", show_default=False)
     ] = None,
@@ -67,7 +89,7 @@ def config(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting until the next start; may be repeated."),
     ] = None,
-    broker_id: Annotated[int, typer.Option("--id", min=0, help="Id of the broker; 0 is the master.")] = 0,
+    broker_id: Id = 0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Change without asking.")] = False,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
