@@ -113,7 +113,7 @@ def _keep_up(cluster: ClusterProcess) -> None:
     query = "select carrier, count(*) as flights from 'demo-output/table/**/*.parquet' group by all order by 2 desc"
     console.print("\nThe cluster stays up until Ctrl-C. In another terminal, in this folder:\n", markup=False)
     console.print(f"  {command}/rocketlake group list -n {address}", markup=False)
-    console.print(f"  {command}/rocketlake tail flights -b -c 3 -n {address}", markup=False)
+    console.print(f"  {command}/rocketlake consume flights --from earliest -c 3 -n {address}", markup=False)
     console.print(f'  {command}/python -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"', markup=False)
     signal.sigwait({signal.SIGINT, signal.SIGTERM})
     console.print(f"\nThe cluster is stopped; its files stay in {os.path.relpath(cluster.store)}", markup=False)

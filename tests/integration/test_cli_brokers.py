@@ -13,7 +13,7 @@ from tests.integration.conftest import Typed
 def test_the_brokers_are_listed(rocketlake: Typed) -> None:
     (broker,) = json.loads(rocketlake("broker", "list", "-o", "json"))
     assert (broker["broker"], broker["id"], broker["trouble"]) == ("broker-a", 0, None)
-    assert 0 <= broker["disk_%"] <= 100
+    assert 0 <= broker["disk_percent"] <= 100
     assert "broker-a" in rocketlake("broker", "list")
 
 

@@ -93,7 +93,7 @@ async def test_only_a_broker_in_step_takes_over_and_a_dead_one_can_be_removed(se
         await typed(server, "remove", "g", "1", given="")
     assert caught.value.hint.startswith("start it")
     refused = await typed(server, "remove", "g", "2", given="n\n")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 9
     assert "is forgotten" in (await typed(server, "remove", "g", "2", given="y\n")).stdout
     shown = json.loads((await typed(server, "show", "g", "-o", "json")).stdout)
     assert [each["id"] for each in shown["brokers"]] == [1]
@@ -220,7 +220,7 @@ async def test_to_force_a_broker_over_a_living_master_is_asked_for_by_name(serve
             with pytest.raises(UsageError, match="g has a master that lives, broker 1"):
                 await typed(server, "elect", "g", *words, "-y")
         refused = await typed(server, "elect", "g", "--force", "--to", "2", given="n\n")
-        assert refused.exit_code == 1
+        assert refused.exit_code == 9
         assert "broker 1 is the master and lives" in refused.output
         assert "at least 1000 bytes" in refused.output
         assert "make broker 2 the master of g instead of broker 1, which lives?" in refused.output
@@ -248,7 +248,7 @@ async def test_the_messages_that_a_broker_lacks_are_counted(tmp_path: Path) -> N
 
 
 async def test_a_dead_broker_comes_back_at_another_address(server: NameServer) -> None:
-    assert (await typed(server, "move", "g", "2", "127.0.0.1:22", given="n\n")).exit_code == 1
+    assert (await typed(server, "move", "g", "2", "127.0.0.1:22", given="n\n")).exit_code == 9
     moved = await typed(server, "move", "g", "2", "127.0.0.1:22", given="y\n")
     assert "broker 2 of g is expected at 127.0.0.1:22" in moved.stdout
     shown = json.loads((await typed(server, "show", "g", "-o", "json")).stdout)

@@ -20,8 +20,8 @@ def listed(rocketlake: Typed, *options: str) -> list[dict[str, str]]:
 
 def test_what_waits_is_listed_and_taken_back(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
     for number, delay in enumerate(("2h", "10m", "30s", "70h", "10m")):
-        rocketlake("send", "Tea" if number < 4 else "Cake", f"b{number}", "--delay", delay, "-k", f"k{number}")
-    rocketlake("send", "Tea", "level", "--delay-level", "18")
+        rocketlake("produce", "Tea" if number < 4 else "Cake", f"b{number}", "--delay", delay, "-k", f"k{number}")
+    rocketlake("produce", "Tea", "level", "--delay-level", "18")
     everything = listed(rocketlake)
     assert [(each["topic"], each["keys"]) for each in everything if each["topic"] == "Tea"] == [
         ("Tea", "k2"), ("Tea", "k1"), ("Tea", "k0"), ("Tea", "k3"),

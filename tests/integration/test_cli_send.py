@@ -1,4 +1,4 @@
-"""`rocketlake send TOPIC -` as a process: bytes as they are, in order, and it can always be stopped."""
+"""`rocketlake produce TOPIC -` as a process: bytes as they are, in order, and it can always be stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INTERRUPTED = (
 
 def send(cluster: EmbeddedCluster, *words: str, stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "rocketlake", "send", *words, "-n", cluster.namesrv],
+        [sys.executable, "-m", "rocketlake", "produce", *words, "-n", cluster.namesrv],
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -73,7 +73,7 @@ def wait_for_first(cluster: EmbeddedCluster, topic: str) -> None:
 
 def test_bytes_are_sent_as_they_are_and_lines_stay_in_order(cluster: EmbeddedCluster) -> None:
     lines = [b"\xff\xfe", "привет".encode(), b"no end", *(b"%d" % number * 50 for number in range(3000))]
-    process = send(cluster, "bytes", "-", "-t", "T", "-p", "a=b")
+    process = send(cluster, "bytes", "-", "-t", "T", "-H", "a=b")
     output, errors = process.communicate(b"\r\n\n".join(lines), timeout=60)
     assert (process.returncode, errors) == (0, b"")
     assert output == b"3003 messages stored in bytes\n"
@@ -116,7 +116,7 @@ def test_a_message_with_too_few_copies_is_no_success(cluster: EmbeddedCluster, t
 
 
 def test_a_closed_standard_input_is_an_empty_one(cluster: EmbeddedCluster) -> None:
-    command = f"{sys.executable} -m rocketlake send closed - -n {cluster.namesrv} <&-"
+    command = f"{sys.executable} -m rocketlake produce closed - -n {cluster.namesrv} <&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"0 messages stored in closed\n", b"")
 
@@ -124,7 +124,19 @@ def test_a_closed_standard_input_is_an_empty_one(cluster: EmbeddedCluster) -> No
 def test_letters_that_the_terminal_does_not_know_are_escaped(cluster: EmbeddedCluster) -> None:
     cluster.send("letters", ["é".encode()])
     done = subprocess.run(
-        [sys.executable, "-m", "rocketlake", "tail", "letters", "-b", "-c", "1", "-n", cluster.namesrv],
+        [
+            sys.executable,
+            "-m",
+            "rocketlake",
+            "consume",
+            "letters",
+            "--from",
+            "earliest",
+            "-c",
+            "1",
+            "-n",
+            cluster.namesrv,
+        ],
         capture_output=True,
         timeout=60,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
@@ -160,11 +172,11 @@ def test_lines_for_a_time_are_sent_one_by_one_and_never_come_early(cluster: Embe
         (("--delay", "1h", "--deliver-at", "2030-01-01"), "delayed by one option"),
         (("--delay", "soon"), "'--delay' holds length of time 'soon'"),
         (("--deliver-at", "10m"), "'--deliver-at' holds time '10m'"),
-        (("-p", "TIMER_DELAY_MS=5"), "RocketMQ's own"),
+        (("-H", "TIMER_DELAY_MS=5"), "RocketMQ's own"),
     ],
 )
 def test_a_time_of_delivery_that_is_none_is_refused(words: tuple[str, ...], reason: str) -> None:
-    refused = CliRunner().invoke(app, ("send", "anytime", "x", *words))
+    refused = CliRunner().invoke(app, ("produce", "anytime", "x", *words))
     assert isinstance(refused.exception, UsageError)
     assert reason in str(refused.exception)
 

@@ -90,7 +90,7 @@ async def test_up_prints_addresses_and_next_commands_and_stops_cleanly(
     read_until(process, r"broker +127\.0\.0\.1:\d+")
     metrics = read_until(process, r"metrics +http://(127\.0\.0\.1:\d+)/metrics").group(1)
     assert (await get(metrics, "/ready")).status == 200
-    read_until(process, f'rocketlake send orders "hello" -n {namesrv}')
+    read_until(process, f'rocketlake produce orders "hello" -n {namesrv}')
     read_until(process, "Ctrl-C")
     async with Cluster(namesrv) as cluster:
         assert list(await cluster.masters()) == ["broker-a"]
@@ -202,7 +202,7 @@ def test_up_takes_settings_of_a_broker_conf(start: Start) -> None:
     process = start(*words, "--set", "enablePropertyFilter=true", "--set", "brokerName=mine")
     namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)
     read_until(process, "Ctrl-C")
-    start("send", "T", "x", "-p", "price=5", "-n", namesrv).communicate(timeout=30)
+    start("produce", "T", "x", "-H", "price=5", "-n", namesrv).communicate(timeout=30)
     filtered = ("replay", "T", "--to-topic", "U", "--sql92", "price > 3", "--state", "state", "-n", namesrv)
     copied, _ = start(*filtered).communicate(timeout=30)
     assert "1 message replayed into U" in copied
@@ -235,7 +235,7 @@ def test_a_folder_in_use_is_named(start: Start) -> None:
 @pytest.mark.long
 def test_tail_waits_for_a_topic_that_is_not_there_and_shows_its_first_message(start: Start, tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path / "cluster") as cluster:
-        tail = start("tail", "later", "--count", "2", "--bodies", "-n", cluster.namesrv)
+        tail = start("consume", "later", "--count", "2", "--bodies", "-n", cluster.namesrv)
         read_until(tail, "does not exist yet")
         cluster.send("later", [b"first", b"second"], queue=0)
         output, _ = tail.communicate(timeout=30)
@@ -247,7 +247,7 @@ def test_tail_waits_for_a_topic_that_is_not_there_and_shows_its_first_message(st
 def test_tail_ends_with_its_reader_though_no_message_comes(start: Start, tmp_path: Path, topic: str) -> None:
     with EmbeddedCluster(tmp_path / "cluster") as cluster:
         cluster.send("T", [b"x", b"y"], queue=0)
-        tail = start("tail", topic, "-b", "-n", cluster.namesrv)
+        tail = start("consume", topic, "--from", "earliest", "-n", cluster.namesrv)
         assert tail.stdout is not None
         read_until(tail, "@1  y" if topic == "T" else "does not exist yet")
         tail.stdout.close()
@@ -258,7 +258,7 @@ def test_tail_ends_with_its_reader_though_no_message_comes(start: Start, tmp_pat
 def test_ctrl_c_ends_tail_quietly(start: Start, tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path / "cluster") as cluster:
         cluster.send("T", [b"x"])
-        tail = start("tail", "T", "-n", cluster.namesrv)
+        tail = start("consume", "T", "-n", cluster.namesrv)
         read_until(tail, "tailing T")
         assert end(tail) == ""
         assert tail.returncode == 0

@@ -40,7 +40,7 @@ def test_create_never_changes_a_topic_that_exists(rocketlake: Typed, cluster: Em
 def test_a_send_to_a_topic_without_write_permission_says_so(rocketlake: Typed) -> None:
     rocketlake("topic", "create", "closed", "--perm", "r")
     with pytest.raises(NoRoute, match="'closed' takes no messages: it has no write permission") as refused:
-        rocketlake("send", "closed", "x")
+        rocketlake("produce", "closed", "x")
     assert "topic alter closed --perm rw" in refused.value.hint
 
 
@@ -75,7 +75,7 @@ def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, clu
     with pytest.raises(RocketLakeError, match=r"broker-a/2, broker-a/3 .*2 messages out of reach") as refused:
         rocketlake("topic", "alter", "shrunk", "-q", "2")
     assert "--write-queues" in refused.value.hint
-    assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
+    assert len(rocketlake("consume", "shrunk", "--from", "earliest", "-c", "4").splitlines()) == 4
     assert "-> 4 queues to read and 2 to write" in rocketlake("topic", "alter", "shrunk", "--write-queues", "2")
     assert "-> 2 queues, rw" in rocketlake("topic", "alter", "shrunk", "--read-queues", "2", "--force")
     with pytest.raises(RocketLakeError, match="written to 8 queues and read from 2 only"):
@@ -86,15 +86,15 @@ def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, clu
     assert "--force" in refused.value.hint
     assert "-> 4 queues, w" in rocketlake("topic", "alter", "shrunk", "--perm", "w", "--force")
     rocketlake("topic", "alter", "shrunk", "--perm", "rw")
-    assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
+    assert len(rocketlake("consume", "shrunk", "--from", "earliest", "-c", "4").splitlines()) == 4
 
 
 def test_a_tail_reads_queues_that_are_added_while_it_runs(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "growing", "-q", "1")
-    command = [sys.executable, "-m", "rocketlake", "tail", "growing", "--bodies", "-c", "2", "-n", cluster.namesrv]
+    command = [sys.executable, "-m", "rocketlake", "consume", "growing", "--bodies", "-c", "2", "-n", cluster.namesrv]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
-        assert process.stderr.readline().startswith(b"tailing growing: 1 queue;")
+        assert process.stderr.readline().startswith(b"reading growing: 1 queue;")
         rocketlake("topic", "alter", "growing", "-q", "2")
         cluster.send("growing", [b"of the new queue"], queue=1)
         cluster.send("growing", [b"of the old queue"], queue=0)
@@ -154,12 +154,12 @@ def test_json_for_programs(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     assert [queue["next_offset"] for queue in shown["queues"]] == [1500, 0]
     assert shown["queues"][0]["last_message"].startswith("20")
     assert shown["queues"][1]["last_message"] is None
-    (line,) = rocketlake("tail", "json", "-b", "-c", "1", "-o", "json").splitlines()
+    (line,) = rocketlake("consume", "json", "--from", "earliest", "-c", "1", "-o", "json").splitlines()
     message = json.loads(line)
     assert (message["body_base64"], message["tag"], message["properties"]) == ("/w==", "T", {"a": "b"})
     assert "1500" in rocketlake("topic", "show", "json")
     assert "1,500" not in rocketlake("topic", "show", "json")
-    assert "[a=b]" in rocketlake("tail", "json", "-b", "-c", "1")
+    assert "[a=b]" in rocketlake("consume", "json", "--from", "earliest", "-c", "1")
 
 
 def test_a_topic_on_one_broker_of_two_is_told_and_spread(

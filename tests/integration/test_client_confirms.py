@@ -86,7 +86,7 @@ async def test_a_group_that_starts_at_the_end_keeps_that_place(
 
 
 async def test_a_place_that_was_sought_is_nobodys_start(cluster: Standalone) -> None:
-    """`rocketlake tail` reads beside every group and commits nothing."""
+    """`rocketlake consume` reads beside every group and commits nothing."""
     await send(cluster.namesrv_address, "T", b"0")
     async with PullConsumer("g", namesrv=cluster.namesrv_address, auto_commit=False) as consumer:
         queues = await consumer.fetch_queues("T")

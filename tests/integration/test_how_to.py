@@ -22,7 +22,7 @@ from tests.tidy.tree import ROOT
 HOW_TO = ROOT / "docs" / "how-to"
 EXAMPLES = re.findall(r"```python\n(.*?)```", (HOW_TO / "client.md").read_text(), re.DOTALL)
 COMMANDS = re.findall(
-    r"^    (.*\brocketlake (?:topic|send|tail|group) .*)$", (HOW_TO / "cli.md").read_text(), re.MULTILINE
+    r"^    (.*\brocketlake (?:topic|produce|consume|group) .*)$", (HOW_TO / "cli.md").read_text(), re.MULTILINE
 )
 ANSWERED_IN_SECONDS = 60
 
@@ -121,6 +121,6 @@ def test_the_commands_of_the_command_line_run_in_their_order(cluster: EmbeddedCl
         given = "".join(f"{n}\n" for n in range(1, 1001)) if feed else "y\n"
         printed.append(rocketlake(*shlex.split(typed)[1:], given=given))
     shown = dict(zip(COMMANDS, printed, strict=True))
-    assert shown["seq 1 1000 | rocketlake send numbers -"] == "1000 messages stored in numbers\n"
-    assert len(shown["rocketlake tail numbers -b -c 3"].splitlines()) == 3
+    assert shown["seq 1 1000 | rocketlake produce numbers"] == "1000 messages stored in numbers\n"
+    assert len(shown["rocketlake consume numbers --from earliest -c 3"].splitlines()) == 3
     assert "dry run" in shown["rocketlake group reset GROUP --topic orders --to earliest --dry-run"]

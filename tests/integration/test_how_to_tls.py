@@ -68,7 +68,7 @@ def test_the_page_on_encrypted_connections(tmp_path: Path) -> None:
     with up(tmp_path, COMMANDS[start], environment) as address:
         environment["NAMESRV_ADDR"] = address
         environment["ROCKETLAKE_TLS_CONFIG"] = "tls/client.properties"
-        assert after[-1].startswith("rocketlake send")
+        assert after[-1].startswith("rocketlake produce")
         typed(after[-1])
         stranger = tmp_path / "stranger.properties"
         stranger.write_text(f"tls.client.trustCertPath={tmp_path}/tls/ca.pem\n")

@@ -220,7 +220,7 @@ async def test_the_command_says_how_far_a_log_goes_and_asks_before_it_puts_files
     looked = typed(store, "--furthest", further, "--dry-run").stdout
     assert "brokerIdentity -> brokerIdentity.old" in looked
     assert "start the broker with the furthest log first" in looked
-    assert typed(store, "--furthest", further, given="n\n").exit_code == 1
+    assert typed(store, "--furthest", further, given="n\n").exit_code == 9
     assert not (tmp_path / "furthestLog").exists()
     assert (tmp_path / "brokerIdentity").exists()
     done = typed(store, "--furthest", str(own), given="y\n").stdout

@@ -90,8 +90,8 @@ def test_the_command_line_by_option_and_by_variable(
     words = ["--tls-config", authority.file(), "topic", "create", "Typed"]
     assert CliRunner().invoke(app, words).exit_code == 0
     monkeypatch.setenv("ROCKETLAKE_TLS_CONFIG", authority.file())
-    assert CliRunner().invoke(app, ["send", "Typed", "hello"]).exit_code == 0
-    assert "hello" in CliRunner().invoke(app, ["tail", "Typed", "--from-beginning", "--count", "1"]).stdout
+    assert CliRunner().invoke(app, ["produce", "Typed", "hello"]).exit_code == 0
+    assert "hello" in CliRunner().invoke(app, ["consume", "Typed", "--from", "earliest", "--count", "1"]).stdout
 
 
 class EncryptedGroup(ReplicaGroup):

@@ -201,7 +201,7 @@ async def test_there_and_back_under_load(tmp_path: Path, peer: str) -> None:
         there, traffic.longest_gap = traffic.longest_gap, 0.0
         await asyncio.to_thread(apache.stop_broker)
         await asyncio.to_thread(apache.start_broker_again)  # it follows
-        while (await ended(apache.namesrv, "--to", "2", "--check"))[0]:  # noqa: ASYNC110 - it registers in time
+        while (await ended(apache.namesrv, "--to", "2", "--dry-run"))[0]:  # noqa: ASYNC110 - it registers in time
             await asyncio.sleep(0.5)
         words = ("takeover", NAME, "--to", "2", "--yes", "--wait", "200", "-n", apache.namesrv)
         back = Command(tmp_path / "back.log", *words)

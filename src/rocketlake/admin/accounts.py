@@ -14,7 +14,7 @@ import msgspec
 from rocketlake.admin.cluster import Cluster
 from rocketlake.auth.account_text import SUBJECT, AclInfo, UserInfo, acl_entries, parse
 from rocketlake.auth.policy import Acl
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError
 from rocketlake.client.calls.answer import ask
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
@@ -48,12 +48,12 @@ class ClusterAccounts:
         for info in await self.users():
             if info.username == name:
                 return info
-        raise RocketLakeError(f"there is no user {name}", hint="`rocketlake acl users` lists all; `acl add` makes one")
+        raise NotThereError(f"there is no user {name}", hint="`rocketlake acl users` lists all; `acl add` makes one")
 
     async def put_user(self, info: UserInfo, *, is_new: bool) -> list[str]:
         """Make or change a user; returns the servers that have it now."""
         if is_new and any(known.username == info.username for known in await self.users()):
-            raise RocketLakeError(f"there is a user {info.username} already", hint="change it: `rocketlake acl change`")
+            raise ConflictError(f"there is a user {info.username} already", hint="change it: `rocketlake acl change`")
         fields, body = {"username": info.username}, msgspec.json.encode(info)
         done: list[str] = []
         for address in await self._servers():
@@ -77,10 +77,10 @@ class ClusterAccounts:
     async def drop_policies(self, name: str, resource: str | None) -> list[str]:
         """Delete the entry of a user for a resource, or all of its entries."""
         if name not in (known := await self.acls(name)):
-            raise RocketLakeError(f"user {name} has no policies", hint="`rocketlake acl show` lists all")
+            raise NotThereError(f"user {name} has no policies", hint="`rocketlake acl show` lists all")
         entries = [entry for _, entry in known[name].entries]
         if resource is not None and resource not in [str(entry.resource) for entry in entries]:
-            raise RocketLakeError(f"user {name} has no policy for {resource}", hint=f"`rocketlake acl show {name}`")
+            raise NotThereError(f"user {name} has no policy for {resource}", hint=f"`rocketlake acl show {name}`")
         fields = {"subject": SUBJECT + name, "policyType": "Custom"} | ({"resource": resource} if resource else {})
         done = []
         for address in await self._servers():

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.results import BrokerState
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import NotThereError, RocketLakeError
 from rocketlake.base.settings.config_file import parse_properties, to_properties
 from rocketlake.client.calls.answer import ask
 from rocketlake.protocol.bodies.stats import KVTable
@@ -45,13 +45,13 @@ class Brokers:
         return BrokerState(cluster, name, broker_id, address, KVTable.decode(answer.body_bytes).table)
 
     async def figures(self, name: str, broker_id: int = 0) -> dict[str, str]:
-        """Its figures by RocketMQ's names, sorted. UsageError if the cluster has no such broker."""
+        """Its figures by RocketMQ's names, sorted. NotThereError if the cluster has no such broker."""
         address = await self._address(name, broker_id)
         answer = await ask(self._cluster.net, address, Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
         return dict(sorted(KVTable.decode(answer.body_bytes).table.items()))
 
     async def settings(self, name: str, broker_id: int = 0) -> dict[str, str]:
-        """The settings of a broker, by their names in broker.conf. UsageError if the cluster has no such broker."""
+        """The settings of a broker, by their names in broker.conf. NotThereError if the cluster has no such broker."""
         address = await self._address(name, broker_id)
         answer = await ask(self._cluster.net, address, Command.request(RequestCode.GET_BROKER_CONFIG))
         return parse_properties(answer.body_bytes.decode("utf-8", "replace"))
@@ -68,5 +68,5 @@ class Brokers:
                 f"{each.name} {', '.join(map(str, each.addresses))}" for each in await self._cluster.brokers()
             )
             what = f"there is no broker {name} with id {broker_id}"
-            raise UsageError(what, where=self._cluster.where, hint=f"choose one of these: {known or 'none'}")
+            raise NotThereError(what, where=self._cluster.where, hint=f"choose one of these: {known or 'none'}")
         return members[broker_id]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
+from rocketlake.base.errors import LinkError, NotThereError, RemoteError
 from rocketlake.client.calls.answer import ask
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
@@ -145,7 +145,7 @@ class Cluster:
         if route is None:
             await self.masters()  # a name server that has just started knows no topic, and no broker either
             hint = f"`rocketlake topic list` shows all topics; `rocketlake topic create {topic}` makes this one"
-            raise RocketLakeError(f"there is no topic {topic!r}", where=self.where, hint=hint)
+            raise NotThereError(f"there is no topic {topic!r}", where=self.where, hint=hint)
         return route
 
     async def topic_masters(self, topic: str) -> dict[str, str]:

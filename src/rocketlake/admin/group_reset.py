@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.groups import ClusterGroups
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import NotThereError, UsageError
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.moment import parse_time
 from rocketlake.protocol.bodies.stats import TopicOffsets
@@ -117,7 +117,7 @@ def _chosen(
     by_name = {f"{queue.broker_name}/{queue.queue_id}": queue for queue in ends}
     unknown = [name for name in wanted if name not in by_name]
     if unknown:
-        raise UsageError(
+        raise NotThereError(
             f"topic {topic!r} has no queue {unknown[0]!r}", hint=f"name one of {', '.join(sorted(by_name)[:16])}"
         )
     return {by_name[name]: ends[by_name[name]] for name in wanted} if wanted else ends
@@ -132,4 +132,4 @@ async def _refuse_strangers(groups: ClusterGroups, group: str, topic: str, *, wh
     else:
         what, which = f"group {group!r} never read topic {topic!r}, nor any other", "the group's name"
     hint = f"look at {which} (`rocketlake group list` shows groups and topics); --force gives it first offsets there"
-    raise RocketLakeError(what, where=where, hint=hint)
+    raise NotThereError(what, where=where, hint=hint)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.results import ConsumeMode, GroupState, GroupSummary, Member, QueueLag
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError, UsageError
 from rocketlake.client.calls import offset as calls
 from rocketlake.client.calls.answer import ask
 from rocketlake.client.calls.pull import pull
@@ -89,7 +89,7 @@ class ClusterGroups:
 
     def _unknown(self, group: str) -> RocketLakeError:
         hint = "`rocketlake group list` shows all groups"
-        return RocketLakeError(f"no broker knows group {group!r}", where=self._cluster.where, hint=hint)
+        return NotThereError(f"no broker knows group {group!r}", where=self._cluster.where, hint=hint)
 
     async def create(self, group: str, *, tries: int | None = None) -> list[str]:
         """Make it on every broker that lacks it; returns their names. `tries`: after the first one, 16 else."""
@@ -165,7 +165,7 @@ class ClusterGroups:
         """RocketLakeError if a member is connected: it would go on from its own offsets."""
         members = sorted(await self.connected(group))
         if members:
-            raise RocketLakeError(
+            raise ConflictError(
                 f"group {group!r} is running ({', '.join(members[:3])}), and would go on from its own offsets",
                 hint="stop its members first",
             )

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from rocketlake.admin.words import counted
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import ConflictError
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.bodies.stats import TopicOffsets
@@ -59,7 +59,7 @@ def refuse_losses(
     """Raises RocketLakeError if messages stored now, or later, could not be read."""
     for broker, config in after.items():
         if config.write_queues > max(config.read_queues, before[broker].write_queues):
-            raise RocketLakeError(
+            raise ConflictError(
                 f"topic {config.name!r} would be written to {counted(config.write_queues, 'queue')} "
                 f"and read from {config.read_queues} only",
                 where=where,
@@ -68,7 +68,7 @@ def refuse_losses(
     shut = [broker for broker, config in after.items() if before[broker].is_readable and not config.is_readable]
     waiting = sum(ends.max_offset - ends.min_offset for queue, ends in queues.items() if queue.broker_name in shut)
     if waiting:
-        raise RocketLakeError(
+        raise ConflictError(
             f"topic {after[shut[0]].name!r} could not be read any more on {', '.join(shut)}: "
             f"{counted(waiting, 'message')} out of reach, and all its consumers stop",
             where=where,
@@ -85,7 +85,7 @@ def refuse_losses(
     messages = sum(queues[queue].max_offset - queues[queue].min_offset for queue in gone)
     named = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in gone[:8])
     more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
-    raise RocketLakeError(
+    raise ConflictError(
         f"queues {named}{more} of topic {gone[0].topic!r} could not be read any more: "
         f"{counted(messages, 'message')} out of reach",
         where=where,

@@ -15,7 +15,7 @@ from rocketlake.admin.results import QueueState, TopicMade, TopicState
 from rocketlake.admin.topic_change import TopicChange, moves_keys, refuse_losses, settings_text
 from rocketlake.admin.topic_drain import Draining, drained
 from rocketlake.admin.words import counted
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import ConflictError, UsageError
 from rocketlake.model import names
 from rocketlake.model.topic import Perm, TopicConfig
 
@@ -74,7 +74,7 @@ class Topics:
         _refuse_system(plan.name)
         there = await self._cluster.settings(plan.name)
         if there and not if_not_exists:
-            raise RocketLakeError(
+            raise ConflictError(
                 f"topic {plan.name!r} exists: {settings_text(there)}",
                 where=self._cluster.where,
                 hint=f"`rocketlake topic alter {plan.name}` changes it; --if-not-exists leaves it as it is",
@@ -132,7 +132,7 @@ class Topics:
         readers = await ClusterGroups(self._cluster).readers(topic)
         if readers and not force:
             groups = ", ".join(f"{group} ({counted(len(who), 'member')})" for group, who in readers.items())
-            raise RocketLakeError(
+            raise ConflictError(
                 f"topic {topic!r} is being read by {groups}",
                 where=self._cluster.where,
                 hint="stop these consumers first, or delete it under them with --force",

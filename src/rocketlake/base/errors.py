@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "ConflictError",
     "InternalError",
     "LinkError",
+    "NotThereError",
     "ProtocolError",
     "RemoteError",
     "RocketLakeError",
@@ -52,6 +54,14 @@ def _rebuild(kind: type[RocketLakeError], args: tuple[Any, ...], state: dict[str
 
 class UsageError(RocketLakeError):
     """The caller: a wrong argument, name, setting or call order."""
+
+
+class NotThereError(UsageError):
+    """The caller names what is not there: a topic, a group, a message, a broker, a user."""
+
+
+class ConflictError(RocketLakeError):
+    """The state of the cluster forbids it: it exists already, is in use, or messages would come out of reach."""
 
 
 class LinkError(RocketLakeError):

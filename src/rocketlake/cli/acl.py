@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Output, amount, show
+from rocketlake.cli.exit_codes import ExitCode
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Output, amount, show, tell
 
 if TYPE_CHECKING:
     from rocketlake.admin.accounts import ClusterAccounts
@@ -46,7 +47,6 @@ Rate = Annotated[
     int | None,
     typer.Option(min=0, help="Most a second at each broker: a quota. 0: no quota.", show_default=False),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command()
@@ -78,9 +78,9 @@ def add(
     quota = QuotaInfo(quota_bytes_in, quota_requests_in, quota_bytes_out, quota_requests_out)
     info = UserInfo(user, password, "Super" if is_super else "Normal", quota=quota)
     servers = _with(namesrv, lambda accounts: accounts.put_user(info, is_new=True))
-    typer.echo(f"user {user} is known to {amount(len(servers), 'server')}")
+    tell(f"user {user} is known to {amount(len(servers), 'server')}", user=user, servers=servers)
     if password_file is None:
-        typer.echo(f"accessKey: {user}\nsecretKey: {password}")
+        tell(f"accessKey: {user}\nsecretKey: {password}", access_key=user, secret_key=password)
 
 
 @app.command()
@@ -115,16 +115,18 @@ def change(
         await accounts.user(user)
         return await accounts.put_user(info, is_new=False)
 
-    typer.echo(f"user {user} is changed on {amount(len(_with(namesrv, work)), 'server')}")
+    servers = _with(namesrv, work)
+    tell(f"user {user} is changed on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
 @app.command()
-def remove(user: User, yes: Yes = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+def remove(user: User, yes: Yes = False, dry_run: DryRun = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """Delete a user with its policies."""
-    if not yes:
-        confirm(f"Delete user {user}? Its clients are refused from then on.")
+    more = "Its clients are refused from then on."
+    if not agreed(f"delete user {user}", yes=yes, dry_run=dry_run, more=more, user=user):
+        return
     servers = _with(namesrv, lambda accounts: accounts.drop_user(user))
-    typer.echo(f"user {user} is deleted on {amount(len(servers), 'server')}")
+    tell(f"user {user} is deleted on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
 @app.command("show")
@@ -173,14 +175,15 @@ def forget(
         str | None, typer.Argument(help="Resource as `acl show` prints it; none: all.", show_default=False)
     ] = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Delete what was decided for a resource, or all policies of a user."""
     what = f"the policy of {user} for {resource}" if resource else f"all policies of {user}"
-    if not yes:
-        confirm(f"Delete {what}?")
+    if not agreed(f"delete {what}", yes=yes, dry_run=dry_run, user=user):
+        return
     servers = _with(namesrv, lambda accounts: accounts.drop_policies(user, resource))
-    typer.echo(f"deleted {what} on {amount(len(servers), 'server')}")
+    tell(f"deleted {what} on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
 @app.command("import")
@@ -211,9 +214,9 @@ def import_plain_acl(
     known = set() if dry_run else _with(namesrv, work)
     for user in found.users:
         what = "stays as it is" if user.username in known else "would be made" if dry_run else "is made"
-        typer.echo(f"user {user.username} ({user.user_type}) {what}")
+        tell(f"user {user.username} ({user.user_type}) {what}")
         for _, entry in rules.get(SUBJECT + user.username, []) if user.username not in known else []:
-            typer.echo(f"  {entry}")
+            tell(f"  {entry}")
 
 
 @app.command()
@@ -224,7 +227,7 @@ def explain(
     host: Annotated[str, typer.Option("--from", help="Address from which the user would ask.")] = "127.0.0.1",
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Say whether a user may do something, and which policy decides. Exits with 1 if it may not."""
+    """Say whether a user may do something, and which policy decides. Exit code 8 if it may not."""
     from rocketlake.auth.policy import Acl
 
     need = _need(action, resource)
@@ -239,9 +242,9 @@ def explain(
         return verdict.allowed, verdict.why
 
     allowed, why = _with(namesrv, work)
-    typer.echo(f"{'allowed' if allowed else 'refused'}: {why}")
+    tell(f"{'allowed' if allowed else 'refused'}: {why}", allowed=allowed, why=why)
     if not allowed:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FINDINGS)
 
 
 def _decide(decision: str, user: str, actions: str, resource: str, sources: list[str] | None, namesrv: str) -> None:
@@ -254,7 +257,8 @@ def _decide(decision: str, user: str, actions: str, resource: str, sources: list
         await accounts.user(user)
         return await accounts.put_policies(info)
 
-    typer.echo(f"user {user}: {entry}, on {amount(len(_with(namesrv, work)), 'server')}")
+    servers = _with(namesrv, work)
+    tell(f"user {user}: {entry}, on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
 def _acl(decision: str, user: str, actions: str, resource: str, sources: list[str] | None) -> AclInfo:

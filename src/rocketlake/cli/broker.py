@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, show_json, show_table
+from rocketlake.cli.exit_codes import ExitCode
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, show_json, show_table, tell, tell_rows
 from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Id = Annotated[int, typer.Option("--id", min=0, help="Id of the broker; 0 is the
 
 @app.command("list")
 def list_brokers(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
-    """List brokers: messages in and out a second, disk, since when. Exit code 1 if one does not answer."""
+    """List brokers: messages in and out a second, disk, since when. Exit code 8 if one does not answer."""
     from rocketlake.admin import Admin
 
     async def work() -> list[BrokerState]:
@@ -56,7 +57,7 @@ def list_brokers(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEF
         headings, rows, output, none="no broker is registered; `rocketlake run broker -n <name server>` starts one"
     )
     if any(each.trouble for each in brokers):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FINDINGS)
 
 
 def _rounded(value: float | None) -> int | None:
@@ -73,7 +74,7 @@ def show(broker: Name, broker_id: Id = 0, output: Output = OUTPUT_DEFAULT, names
             return await admin.broker_figures(broker, broker_id)
 
     found = run(work())
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         show_json(found)
     else:
         show_table(("figure", "value"), found.items())
@@ -90,7 +91,8 @@ def config(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting until the next start; may be repeated."),
     ] = None,
     broker_id: Id = 0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change without asking.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -113,16 +115,16 @@ def config(
     settings = run(look())
     if not wanted:
         found = {key: value for key, value in sorted(settings.items()) if (match or "").lower() in key.lower()}
-        if output is OutputForm.JSON:
+        if output is not OutputForm.TABLE:
             show_json(found)
         else:
             show_table(("setting", "value"), found.items())
         return
-    show_table(("setting", "now", "new"), [(key, settings.get(key), value) for key, value in wanted.items()])
-    if not yes:
-        confirm(f"change broker {broker}?")
-    run(work())
-    typer.echo("done, until its next start: write the settings into its broker.conf, too")
+    rows = [(key, settings.get(key), value) for key, value in wanted.items()]
+    tell_rows("settings", ("setting", "now", "new"), rows)
+    if agreed(f"change broker {broker}", yes=yes, dry_run=dry_run, broker=broker):
+        run(work())
+        tell("done, until its next start: write the settings into its broker.conf, too", broker=broker)
 
 
 def _pair(text: str) -> tuple[str, str]:

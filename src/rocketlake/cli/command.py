@@ -1,4 +1,4 @@
-"""Rules for every command: the look of its options in `--help`, and the refusal of empty values.
+"""Rules for every command: the look of its options in `--help`, the refusal of empty values, the option --output.
 
 Owns        the classes that typer builds commands and groups of commands from.
 Must not know   single commands.
@@ -6,11 +6,15 @@ Must not know   single commands.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from rocketlake.cli.table import OUTPUT_DEFAULT, Output, OutputForm, begin, end
 
 __all__ = ["CommandTree"]
 
@@ -25,8 +29,15 @@ class _Command(TyperCommand):
         return [_argument(piece) for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        begin()
         refuse_empty(args)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        finally:
+            end()
 
 
 class _Group(TyperGroup):
@@ -35,14 +46,36 @@ class _Group(TyperGroup):
 
 
 class CommandTree(typer.Typer):
-    """A typer.Typer whose commands refuse empty values and show no type beside a flag."""
+    """A typer.Typer whose commands refuse empty values, show no type beside a flag and take --output."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(cls=_Group, no_args_is_help=True, **options)
 
-    def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
-        """See typer.Typer.command."""
-        return super().command(name, **({"cls": _Command} | options))
+    def command(self, name: str | None = None, *, serves: bool = False, **options: Any) -> Callable[[F], F]:
+        """See typer.Typer.command. `serves`: it is a server, which prints for people only."""
+        add = super().command(name, **({"cls": _Command} | options))
+
+        def take(function: F) -> F:
+            add(function if serves else _with_output(function))
+            return function
+
+        return take
+
+
+def _with_output(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the option --output, if it has none: what it prints by `tell` then has the form."""
+    own = inspect.signature(function, eval_str=True)
+    if "output" in own.parameters:
+        return function
+
+    @functools.wraps(function)
+    def run(*, output: OutputForm, **given: Any) -> Any:
+        return function(**given)
+
+    extra = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, default=OUTPUT_DEFAULT, annotation=Output)
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in own.parameters.values()]
+    run.__signature__ = own.replace(parameters=[*parameters, extra])  # type: ignore[attr-defined]  # typer reads it
+    return run
 
 
 def refuse_empty(args: Sequence[str]) -> None:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.message_text import json_line, marks_of, message_object
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run, text_line
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount
+from rocketlake.cli.message_text import marks_of, message_object
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run, text_line
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, show_line, tell
 from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def show(
                     continue
                 counts[letter.retry_topic or "", _error(letter)] += 1
                 if not summary:
-                    print(json_line(_object(letter)) if output is OutputForm.JSON else _line(letter), flush=True)
+                    _print(letter, output)
 
     run(work())
     if summary:
@@ -176,7 +176,8 @@ def resend(
         Path | None,
         typer.Option("--body", metavar="FILE", help="The repaired body, for --id.", show_default=False),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Send dead letters to their group again, to it alone: as if they had never failed."""
@@ -190,7 +191,7 @@ def resend(
         await letters.send_again(letter, body=repaired, topic=to)
 
     where = f"to topic {to}" if to else f"to group {group}"
-    _settle(group, wanted, namesrv, yes=yes, ask=f"send %s {where} again?", did="sent again", each=send)
+    _settle(group, wanted, namesrv, (yes, dry_run), ask=f"send %s {where} again", did="sent again", each=send)
 
 
 @app.command()
@@ -198,7 +199,8 @@ def resend(
 def drop(
     group: Group,
     wanted: Wanted,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Settle dead letters without sending them; their records stay until the retention deletes them."""
@@ -206,15 +208,15 @@ def drop(
     async def settle(letters: DeadLetters, letter: StoredMessage) -> None:
         await letters.drop(letter)
 
-    _settle(group, wanted, namesrv, yes=yes, ask=f"drop %s of group {group}?", did="dropped", each=settle)
+    _settle(group, wanted, namesrv, (yes, dry_run), ask=f"drop %s of group {group}", did="dropped", each=settle)
 
 
 def _settle(
     group: str,
     wanted: Wanted,
     namesrv: str,
+    yes_or_dry: tuple[bool, bool],
     *,
-    yes: bool,
     ask: str,
     did: str,
     each: Callable[[DeadLetters, StoredMessage], Awaitable[None]],
@@ -240,15 +242,16 @@ def _settle(
     if not found:
         typer.echo(f"group {group} has no such dead letters", err=True)
         return
-    if not yes:
-        confirm(ask % amount(found, "dead letter"))
+    yes, dry_run = yes_or_dry
+    if not agreed(ask % amount(found, "dead letter"), yes=yes, dry_run=dry_run, group=group, letters=found):
+        return
     try:
         left = run(work())
     except BaseException:
         typer.echo(f"{amount(done, 'dead letter')} {did} before the end", err=True)
         raise
     more = f"; {amount(left, 'letter')} stay open, from the first on that was left" if left else ""
-    typer.echo(f"{amount(done, 'dead letter')} {did}{more}")
+    tell(f"{amount(done, 'dead letter')} {did}{more}", group=group, letters=done, open=left)
 
 
 def _letters(group: str, namesrv: str) -> DeadLetters:
@@ -268,6 +271,13 @@ def _error(letter: StoredMessage) -> str:
 def _line(letter: StoredMessage) -> str:
     came = f"{letter.message_id} from {letter.retry_topic}{marks_of(letter)} tried {letter.reconsume_times} times"
     return f"{Moment(letter.store_ms)} {came}: {_error(letter)} | {text_line(letter.body)}"
+
+
+def _print(letter: StoredMessage, output: OutputForm) -> None:
+    if output is OutputForm.TABLE:
+        print(_line(letter), flush=True)
+    else:
+        show_line(_object(letter))
 
 
 def _object(letter: StoredMessage) -> dict[str, object]:

@@ -87,9 +87,7 @@ def _write_conf(conf: Path, master: str, namesrv: str | None, own: Mapping[str, 
         typer.secho(f"note: {line}", fg="yellow", err=True)
     folder = conf.parent.resolve()
     settings = {**settings, **own, "storePathRootDir": str(folder / _STORE)}
-    head = (
-        f"# Written by `rocketlake follow {master}`: change it as you like; `rocketlake run broker -c` takes it.\n"
-    )
+    head = f"# Written by `rocketlake follow {master}`: change it as you like; `rocketlake run broker -c` takes it.\n"
     _write_whole(conf, head + to_properties(settings))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
 from rocketlake.cli.table import (
     OUTPUT_DEFAULT,
     Moment,
@@ -23,6 +23,8 @@ from rocketlake.cli.table import (
     objects,
     show_json,
     show_table,
+    tell,
+    tell_rows,
 )
 from rocketlake.cli.table import show as show_rows
 
@@ -80,7 +82,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         )
         for each in found.queues
     ]
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         known = {"group": group, "lag": found.lag, "members": [_member_object(each) for each in found.members]}
         show_json(known | {"warnings": _warnings(found.members), "queues": objects(headings, rows)})
         return
@@ -111,13 +113,15 @@ def create(
             return await admin.create_group(group, tries=tries)
 
     made = run(work())
-    typer.echo(f"group {group} is on {', '.join(made)} now" if made else f"group {group} exists, nothing changed")
+    text = f"group {group} is on {', '.join(made)} now" if made else f"group {group} exists, nothing changed"
+    tell(text, group=group, made=made)
 
 
 @app.command()
 def delete(
     group: Group,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Delete a stopped group and its offsets. Messages for its retries, and its dead letters, stay."""
@@ -132,9 +136,11 @@ def delete(
             return await admin.delete_group(group)
 
     found = run(look())
-    if not yes:
-        confirm(f"delete group {group} and its offsets? It has {amount(found.lag, 'message')} before it.")
-    typer.echo(f"group {group} deleted from {', '.join(run(work()))}")
+    more = f"It has {amount(found.lag, 'message')} before it."
+    what = f"delete group {group} and its offsets"
+    if agreed(what, yes=yes, dry_run=dry_run, more=more, group=group, lag=found.lag):
+        brokers = run(work())
+        tell(f"group {group} deleted from {', '.join(brokers)}", group=group, brokers=brokers)
 
 
 @app.command()
@@ -179,9 +185,11 @@ def alter(
             return await admin.alter_group(group, tries=tries, policy=RetryPolicyEntry() if levels else policy)
 
     for broker, entry in run(work()).items():
-        typer.echo(
+        tell(
             f"group {group} on {broker}: {amount(entry.retry_max_times, 'try')} after the first,"
-            f" {policy_text(entry.group_retry_policy)}"
+            f" {policy_text(entry.group_retry_policy)}",
+            group=group,
+            tries=entry.retry_max_times,
         )
 
 
@@ -201,8 +209,8 @@ def reset(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", help="Only this queue, broker-a/0; may be repeated.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the new offsets, change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change without asking.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Also a group that never read this topic.")] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -222,23 +230,20 @@ def reset(
 
     plan = run(look())
     if target.kind == "time":
-        typer.echo(f"to the first message stored at or after {Moment(target.number)}")
-    show_table(("broker", "queue", "now", "new", "change"), _moves(plan))
+        tell(f"to the first message stored at or after {Moment(target.number)}", to=Moment(target.number))
+    tell_rows("queues", ("broker", "queue", "now", "new", "change"), _moves(plan))
+    what, known = f"set group {group} in topic {topic}", {"group": group, "topic": topic}
     if not plan.is_change:
-        typer.echo(f"{group} is there already in topic {topic}: nothing to do")
-    elif dry_run:
-        typer.echo(f"dry run: nothing was changed; {_summary(plan)}")
-    else:
-        if not yes:
-            confirm(f"set group {group} in topic {topic}? {_summary(plan)}.")
+        tell(f"{group} is there already in topic {topic}: nothing to do", **known)
+    elif agreed(what, yes=yes, dry_run=dry_run, more=f"{_summary(plan)}.", **known):
         run(work())
-        typer.echo(f"done: {_summary(plan)}")
+        tell(f"done: {_summary(plan)}", **known)
 
 
 def _moves(plan: GroupReset) -> list[tuple[object, ...]]:
     """Broker, queue, offset now, new offset, difference."""
     return [
-        (queue.broker_name, queue.queue_id, "-", plan.new[queue], "-")
+        (queue.broker_name, queue.queue_id, None, plan.new[queue], None)
         if now < 0
         else (queue.broker_name, queue.queue_id, now, plan.new[queue], plan.new[queue] - now)
         for queue, now in plan.now.items()

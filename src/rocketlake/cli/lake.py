@@ -16,7 +16,19 @@ import typer
 
 from rocketlake.base.errors import UsageError
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
+from rocketlake.cli.output import DryRun, Yes, agreed
+from rocketlake.cli.table import (
+    OUTPUT_DEFAULT,
+    Moment,
+    Output,
+    OutputForm,
+    amount,
+    chosen_form,
+    objects,
+    show_json,
+    show_table,
+    tell,
+)
 from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
@@ -31,7 +43,6 @@ Store = Annotated[
     list[str] | None,
     typer.Option("--option", help="Option of a store or catalog, s3.endpoint=http://127.0.0.1:9000; may be repeated."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -65,7 +76,7 @@ def _location(table: str, store: list[str] | None) -> Location:
 
 
 def _say(line: str) -> None:
-    typer.echo("  " + line)
+    tell("  " + line)
 
 
 @app.command()
@@ -103,7 +114,7 @@ def create(
     known = Descriptions(path).latest()
     made = describe(options, path, full_schema(), make_parser(options), dead_letters=False)
     what = "made" if known is None else "there already" if made == known else "extended"
-    typer.echo(f"{made.table_format} table {path}: {what}, {len(made.schema.fields)} columns")
+    tell(f"{made.table_format} table {path}: {what}, {len(made.schema.fields)} columns")
 
 
 @app.command()
@@ -148,17 +159,17 @@ def info(
     columns = [field.name for field in description.schema.fields]
     headings = ("topic", "broker", "queue", "next offset")
     queues = sorted((t, b, int(q), end) for t, bs in ends.items() for b, qs in bs.items() for q, (_, end) in qs.items())
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         whole: dict[str, object] = {"path": str(path), "format": description.table_format, "kind": description.kind}
         whole |= {"partition_columns": list(description.partition_by), "columns": columns, "rows": found_rows}
         whole |= {"files": len(files), "partitions": partitions, "bytes": found_bytes, "median_file_bytes": int(median)}
         show_json(whole | {"queues": objects(headings, queues)})
         return
-    typer.echo(f"{description.table_format} table of {description.kind}, {path}")
-    typer.echo(f"  partition columns  {', '.join(description.partition_by) or 'none'}")
-    typer.echo(f"  columns            {len(columns)} (--ddl shows them)")
-    typer.echo(f"  rows               {amount(found_rows)}")
-    typer.echo(
+    tell(f"{description.table_format} table of {description.kind}, {path}")
+    tell(f"  partition columns  {', '.join(description.partition_by) or 'none'}")
+    tell(f"  columns            {len(columns)} (--ddl shows them)")
+    tell(f"  rows               {amount(found_rows)}")
+    tell(
         f"  files              {amount(len(files))} in {amount(partitions, 'partition')}, "
         f"{found_bytes / 1e6:.1f} MB, median {median / 1e6:.2f} MB"
     )
@@ -172,8 +183,13 @@ def files(table: Table, store: Store = None) -> None:
     from rocketlake.spark.lake.maintenance import open_described
 
     found, _ = open_described(_location(table, store))
+    urls: list[str] = []
     for file in found.files():
-        typer.echo(found.place.url(found.read_path(file)))
+        urls.append(found.place.url(found.read_path(file)))
+    if chosen_form() is OutputForm.TABLE:
+        typer.echo("\n".join(urls))
+    else:
+        show_json(urls)
 
 
 @app.command()
@@ -221,7 +237,7 @@ def compact(
     from rocketlake.spark.lake.maintenance import compact as compact_table
 
     done = compact_table(_location(table, store), target_mb << 20, dry_run=dry_run, progress=_say)
-    typer.echo(
+    tell(
         f"{'would be done' if dry_run else 'done'}: {amount(done.rewrites, 'rewrite')}, "
         f"{amount(done.files_before, 'file')} before, {amount(done.files_after)} after, "
         f"median {done.median_bytes / 1e6:.2f} MB"
@@ -236,6 +252,7 @@ def expire(
         int | None, typer.Option("--rows-older-than-days", min=1, help="Drop partitions of storeDay older than this.")
     ] = None,
     keep_history: Annotated[str, typer.Option(help="Commits to remember: 12h, 7d.")] = "7d",
+    yes: Yes = False,
     dry_run: DryRun = False,
     store: Store = None,
 ) -> None:
@@ -246,13 +263,16 @@ def expire(
 
     path, age = _location(table, store), _age(keep_history)
     would = "would be " if dry_run else ""
+    old = f"rows of {path} older than {amount(rows, 'day')}, " if rows is not None else ""
+    if not dry_run:
+        agreed(f"drop {old}commits of {path} older than {keep_history} and files that only they need", yes=yes)
     if rows is not None:
         today = datetime.datetime.now(datetime.UTC).date()
         gone = drop_days_before(path, today - datetime.timedelta(days=rows), dry_run=dry_run, progress=_say)
-        typer.echo(f"{amount(gone, 'row')} {would}dropped")
+        tell(f"{amount(gone, 'row')} {would}dropped")
     found, _ = open_described(path)
     count = found.expire(int((time.time() - age) * 1000), dry_run=dry_run, progress=_say)
-    typer.echo(f"{amount(count)} old files or log entries {would}deleted")
+    tell(f"{amount(count)} old files or log entries {would}deleted")
 
 
 @app.command()
@@ -262,18 +282,22 @@ def clean(
     abandoned: Annotated[
         bool, typer.Option("--abandoned", help="Also files of undecided batches; only while no driver runs.")
     ] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     store: Store = None,
 ) -> None:
     """Delete files left behind by failed tasks and lost races; finish moves that a killed writer began."""
     from rocketlake.spark.lake.maintenance import clean as clean_table
 
+    path = _location(table, store)
+    if not dry_run:
+        agreed(f"delete files left behind under {path} that are older than {grace}", yes=yes)
     count = clean_table(
-        _location(table, store),
+        path,
         grace_seconds=_age(grace),
         abandoned=abandoned,
         dry_run=dry_run,
         now=time.time(),
         progress=_say,
     )
-    typer.echo(f"{amount(count, 'file')} {'would be ' if dry_run else ''}deleted")
+    tell(f"{amount(count, 'file')} {'would be ' if dry_run else ''}deleted")

@@ -18,7 +18,7 @@ _ENDED_BY_CTRL_C = 130
 
 
 def main() -> None:
-    """Exit code 0: done; 1: failed, with cause and cure on standard error; 2: wrong usage; 130: Ctrl-C."""
+    """Exit codes: exit_codes.py. An error is told on standard error, with cause and cure."""
     try:
         _ready_streams()
         _run()
@@ -43,7 +43,8 @@ def _ready_streams() -> None:
 
 
 def _run() -> None:
-    from rocketlake.base.errors import RocketLakeError, UsageError
+    from rocketlake.base.errors import RocketLakeError
+    from rocketlake.cli.exit_codes import exit_code_of
     from rocketlake.cli.extras import missing_extra
     from rocketlake.cli.output import fail
     from rocketlake.cli.tree import app
@@ -52,7 +53,7 @@ def _run() -> None:
         app()
     except RocketLakeError as error:
         fail(error)
-        raise SystemExit(2 if isinstance(error, UsageError) else 1) from None
+        raise SystemExit(int(exit_code_of(error))) from None
     except ImportError as error:
         cause = missing_extra(error)
         if cause is None:

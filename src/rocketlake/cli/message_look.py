@@ -12,7 +12,7 @@ import typer
 
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, objects, show_json, show_table
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, objects, show_json, show_line, show_table
 
 if TYPE_CHECKING:
     from rocketlake.admin import Admin
@@ -56,8 +56,8 @@ def get(
     from rocketlake.admin import Admin
     from rocketlake.admin.messages.place import parse_place
     from rocketlake.base.clock import SystemClock
-    from rocketlake.base.errors import RocketLakeError, UsageError
-    from rocketlake.cli.message_text import details, everything, json_line, message_line
+    from rocketlake.base.errors import NotThereError, UsageError
+    from rocketlake.cli.message_text import details, everything, message_line
     from rocketlake.model.moment import parse_time
 
     now_ms = SystemClock().now_ms()
@@ -88,10 +88,10 @@ def get(
     found = run(work())
     if not found:
         hint = f"`rocketlake topic show {topic}` tells which offsets and times the topic has"
-        raise RocketLakeError(f"topic {topic} has no such message", where=f"name server {namesrv}", hint=hint)
+        raise NotThereError(f"topic {topic} has no such message", where=f"name server {namesrv}", hint=hint)
     for message in found:
-        if output is OutputForm.JSON:
-            print(json_line(everything(message)))
+        if output is not OutputForm.TABLE:
+            show_line(everything(message))
         else:
             print(details(message) if len(found) == 1 else f"{message_line(message)}  id {message.message_id}")
 
@@ -125,7 +125,7 @@ def trace(
         (Moment(step.at_ms), step.what, step.where, step.by, step.client, step.took_ms, step.result)
         for step in life.steps
     ]
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         known = {"id": life.message_id, "topic": life.topic, "traced": life.is_traced}
         show_json(known | {"steps": objects(headings, rows)})
         return

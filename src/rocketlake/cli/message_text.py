@@ -7,7 +7,7 @@ Must not know   single commands.
 from __future__ import annotations
 
 import base64
-import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,10 @@ from rocketlake.cli.table import Moment
 if TYPE_CHECKING:
     from rocketlake.model.message import StoredMessage
 
-__all__ = ["details", "everything", "json_line", "marks_of", "message_line", "message_object"]
+__all__ = ["details", "everything", "formatted", "marks_of", "message_line", "message_object"]
+
+_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
+_ESCAPE_NAMES = r"\n, \t, \0, \\"
 
 
 def message_line(message: StoredMessage) -> str:
@@ -73,11 +76,6 @@ def marks_of(message: StoredMessage) -> str:
     return "".join(f" {name}={value}" for name, value in (("tag", message.tags), ("key", message.keys)) if value)
 
 
-def json_line(value: dict[str, object]) -> str:
-    """One object on one line."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def message_object(message: StoredMessage) -> dict[str, object]:
     """The message as a JSON object; a body that is no text stands as base64 under another name."""
     try:
@@ -101,3 +99,31 @@ def _user_properties(message: StoredMessage) -> dict[str, str]:
     from rocketlake.model.property_names import RESERVED
 
     return {name: value for name, value in message.properties.items() if name not in RESERVED}
+
+
+def formatted(form: str, message: StoredMessage) -> str:
+    r"""The message by a text with %-signs, as `consume -f` takes it; \n, \t, \0 and \\ are what they are in C."""
+    from rocketlake.base.errors import UsageError
+
+    values = {
+        "%": "%",
+        "t": message.topic,
+        "p": message.broker_name,
+        "q": str(message.queue_id),
+        "o": str(message.queue_offset),
+        "i": message.message_id or "",
+        "T": message.tags or "",
+        "k": message.keys or "",
+        "h": ",".join(f"{name}={value}" for name, value in _user_properties(message).items()),
+        "s": message.body.decode("utf-8", "backslashreplace"),
+        "d": Moment(message.store_ms).to_json() or "",
+    }
+
+    def value(found: re.Match[str]) -> str:
+        sign, letter = found[0][0], found[0][1:]
+        known = values if sign == "%" else _ESCAPES
+        if letter not in known:
+            raise UsageError(f"--format has {found[0]!r}", hint=f"use %{', %'.join(values)} and {_ESCAPE_NAMES}")
+        return known[letter]
+
+    return re.sub(r"[%\\](?:.|$)", value, form, flags=re.DOTALL)

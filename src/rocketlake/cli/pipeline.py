@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.table import amount, show_table
+from rocketlake.cli.table import amount, show_table, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def run(
             view.show(listener.lags())
         spark.streams.removeListener(listener)
         if not pipeline.source.is_stream:
-            typer.echo(f"{', '.join(flow.name for flow in work.flows)}: written")
+            tell(f"{', '.join(flow.name for flow in work.flows)}: written")
 
 
 @app.command()
@@ -81,16 +81,16 @@ def check(file: File, master: Master = "local[2]") -> None:
 
     pipeline = _read(file)
     environment = Environment()
-    typer.echo(f"{file.name}: {amount(len(pipeline.sinks), 'query')}")
+    tell(f"{file.name}: {amount(len(pipeline.sinks), 'query')}")
     findings, topics = check_cluster(pipeline, environment)
     _show(findings)
     with _session(pipeline, master) as spark:
         _show(check_plans(spark, pipeline, environment))
         if pipeline.source.format == "rocketmq" and not topics:
-            typer.echo("no sample: there is no topic to read")
+            tell("no sample: there is no topic to read")
             return
         for sample in read_samples(spark, pipeline, environment, topics):
-            typer.echo(f"\n{sample.route}: {amount(len(sample.rows), 'sample row')} of {sample.schema}")
+            tell(f"\n{sample.route}: {amount(len(sample.rows), 'sample row')} of {sample.schema}")
             show_table(sample.columns, sample.rows)
 
 
@@ -103,8 +103,8 @@ def export(
     from rocketlake.spark.pipeline.export import export_project
 
     for path in export_project(_read(file), sdp):
-        typer.echo(f"wrote {path}")
-    typer.echo(f"run it: cd {sdp} && spark-pipelines --conf spark.sql.catalogImplementation=hive run")
+        tell(f"wrote {path}")
+    tell(f"run it: cd {sdp} && spark-pipelines --conf spark.sql.catalogImplementation=hive run")
 
 
 def _read(file: Path) -> Pipeline:

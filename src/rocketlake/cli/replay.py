@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
-from rocketlake.cli.table import amount
+from rocketlake.cli.table import amount, tell
 
 if TYPE_CHECKING:
     from rocketlake.spark.replay.copy_topic import CopyProgress
@@ -103,16 +103,16 @@ async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:
         finally:
             await client.stop()
     if was_done and not done.copied + done.found:
-        typer.echo(f"0 messages replayed: done before ({amount(record.copied)} in all); record {path}")
+        tell(f"0 messages replayed: done before ({amount(record.copied)} in all); record {path}")
         return
     known = f", {amount(record.copied - done.copied)} before" if record.copied > done.copied or done.found else ""
     brokers = ", ".join(sorted({queue.broker_name for queue in record.queues}))
     read = f"from {amount(len(record.queues), 'queue')} of {brokers}"
-    typer.echo(f"{amount(done.copied, 'message')} replayed into {request.target}{known}, {read}; record {path}")
+    tell(f"{amount(done.copied, 'message')} replayed into {request.target}{known}, {read}; record {path}")
     if done.damaged:
-        typer.echo(f"{amount(done.damaged, 'damaged message')} among them: bodies as they are stored, property DAMAGE")
+        tell(f"{amount(done.damaged, 'damaged message')} among them: bodies as they are stored, property DAMAGE")
     if done.lost:
-        typer.echo(f"{amount(done.lost, 'message')} cannot be copied; each is in the log above")
+        tell(f"{amount(done.lost, 'message')} cannot be copied; each is in the log above")
 
 
 async def _make_topic(namesrv: str, request: ReplayRequest) -> None:

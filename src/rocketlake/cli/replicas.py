@@ -97,7 +97,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         )
         for each in now.members
     ]
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         show_json(
             {
                 "group": now.broker_name,

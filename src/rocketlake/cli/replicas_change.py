@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
 from rocketlake.cli.replicas_words import lives, losses, member_of, removal_refusal, state_of
+from rocketlake.cli.table import tell
 
 if TYPE_CHECKING:
     from rocketlake.protocol.bodies.replicas import GroupView, MemberView
@@ -23,25 +24,26 @@ __all__ = ["COMMANDS"]
 
 Group = Annotated[str, typer.Argument(help="Name of the group: brokerName of its brokers.", show_default=False)]
 BrokerId = Annotated[int, typer.Argument(help="Id of the broker, as `rocketlake replicas show` lists it.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
-def hand_over(group: Group, to: BrokerId, yes: Yes = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+def hand_over(
+    group: Group, to: BrokerId, yes: Yes = False, dry_run: DryRun = False, namesrv: Namesrv = NAMESRV_DEFAULT
+) -> None:
     """Make another broker that is in step the master. Nothing is lost; sends wait for a moment."""
     from rocketlake.base.errors import UsageError
 
     found = _look(group, namesrv)
     if to == found.master:
-        typer.echo(f"broker {to} is the master of {group} already: nothing to do")
+        tell(f"broker {to} is the master of {group} already: nothing to do", group=group, master=to)
         return
     if to not in found.in_sync:
         raise UsageError(
             f"broker {to} of {group} is not in step: {_said(found, to)}",
             hint="choose one that `rocketlake replicas show` lists as in step, or wait",
         )
-    if not yes:
-        confirm(f"make broker {to} the master of {group} instead of {found.master}? Sends wait for a moment.")
-    _elect(found, to, namesrv)
+    what = f"make broker {to} the master of {group} instead of {found.master}"
+    if agreed(what, yes=yes, dry_run=dry_run, more="Sends wait for a moment.", group=group, master=to):
+        _elect(found, to, namesrv)
 
 
 def elect(
@@ -51,6 +53,7 @@ def elect(
         bool, typer.Option("--force", help="Also a broker that may lack acknowledged messages: they are lost then.")
     ] = False,
     yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Choose a master for a group that has none. With --force it says what may be lost, and asks."""
@@ -70,10 +73,11 @@ def elect(
         messages = _count_lacking(found, to, namesrv) if over_living and to is not None else None
         for line in losses(found, to, messages):
             typer.secho(f"warning: {line}", fg="yellow", err=True)
-        if not yes:
-            instead = f"make broker {to} the master of {group} instead of broker {found.master}, which lives?"
-            confirm(instead if over_living else f"choose a master of {group} all the same?")
-    _elect(found, to, namesrv, unclean=force)
+    what = f"choose a master of {group} all the same"
+    if over_living:
+        what = f"make broker {to} the master of {group} instead of broker {found.master}, which lives"
+    if agreed(what, yes=yes or not force, dry_run=dry_run, group=group):
+        _elect(found, to, namesrv, unclean=force)
 
 
 def move(
@@ -81,6 +85,7 @@ def move(
     broker_id: BrokerId,
     address: Annotated[str, typer.Argument(help="Where it serves from now on, HOST:PORT.", show_default=False)],
     yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Let a broker come back at another address, with its log, when its old machine is gone."""
@@ -92,18 +97,22 @@ def move(
     member = _member(found, broker_id)
     if lives(member):
         raise UsageError(f"broker {broker_id} of {group} lives at {member.address}", hint="stop it there first")
-    if not yes:
-        confirm(f"broker {broker_id} of {group} moves to {address}; does nothing run at {member.address} any more?")
+    more = f"Does nothing run at {member.address} any more?"
+    what = f"have broker {broker_id} of {group} move to {address}"
+    if not agreed(what, yes=yes, dry_run=dry_run, more=more, group=group, broker=broker_id):
+        return
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
             await ClusterReplicas(cluster).move(found, member, address)
 
     run(work())
-    typer.echo(f"broker {broker_id} of {group} is expected at {address}")
+    tell(f"broker {broker_id} of {group} is expected at {address}", group=group, broker=broker_id, address=address)
 
 
-def remove(group: Group, broker_id: BrokerId, yes: Yes = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+def remove(
+    group: Group, broker_id: BrokerId, yes: Yes = False, dry_run: DryRun = False, namesrv: Namesrv = NAMESRV_DEFAULT
+) -> None:
     """Forget a dead broker that does not come back. Its id is not given to another one."""
     from rocketlake.admin.cluster import Cluster
     from rocketlake.admin.replicas import ClusterReplicas
@@ -114,15 +123,16 @@ def remove(group: Group, broker_id: BrokerId, yes: Yes = False, namesrv: Namesrv
     if refusal := removal_refusal(found, broker_id):
         what, _, cure = refusal.partition(". Cure: ")
         raise UsageError(f"broker {broker_id} of {group} cannot be removed: {what}", where=member.address, hint=cure)
-    if not yes:
-        confirm(f"forget broker {broker_id} of {group} ({_said(found, broker_id)})?")
+    what = f"forget broker {broker_id} of {group} ({_said(found, broker_id)})"
+    if not agreed(what, yes=yes, dry_run=dry_run, group=group, broker=broker_id):
+        return
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
             await ClusterReplicas(cluster).remove(found, broker_id)
 
     run(work())
-    typer.echo(f"broker {broker_id} of {group} is forgotten")
+    tell(f"broker {broker_id} of {group} is forgotten", group=group, broker=broker_id)
 
 
 def rebuild(
@@ -153,7 +163,7 @@ def rebuild(
 
     awaited = None if furthest is None else position_from_text(furthest)
     with closing(Rebuild(store, (FILE_NAME, TEMP_NAME, LIVES), commit_log=log)) as work:
-        typer.echo(f"the log of {store} goes to {work.position} (epoch, end in bytes)")
+        tell(f"the log of {store} goes to {work.position} (epoch, end in bytes)", position=str(work.position))
         if work.damage:
             typer.secho(f"warning: {work.damage}: this disk may have lost a part of it", fg="yellow", err=True)
         if awaited is None:
@@ -165,18 +175,16 @@ def rebuild(
                     hint="run this with --dry-run for each store of the group, then for each with the highest epoch,"
                     f" of these the highest end: --furthest {work.position}, if no other one is higher",
                 )
-            typer.echo("look at each store of the group; the highest epoch, of these the highest end, goes furthest")
+            tell("look at each store of the group; the highest epoch, of these the highest end, goes furthest")
             return
         work.check(awaited)
         for name, kept in work.aside():
-            typer.echo(f"{name} -> {kept}")
+            tell(f"{name} -> {kept}")
         if not dry_run:
-            if not yes:
-                confirm(
-                    f"do all controllers have a new register, and does no log of the group go further than {awaited}?"
-                )
+            more = f"Have all controllers a new register, and goes no log of the group further than {awaited}?"
+            agreed(f"make the store {store} ready for it", yes=yes, more=more)
             work.run(awaited)
-        typer.echo(_order(awaited == work.position))
+        tell(_order(awaited == work.position))
 
 
 def _order(is_furthest: bool) -> str:
@@ -207,7 +215,8 @@ def _elect(group: GroupView, to: int | None, namesrv: str, *, unclean: bool = Fa
 
     now = run(work())
     where = f"broker {now.master_broker_id} at {now.master_address}"
-    typer.echo(f"the master of {group.broker_name} is {where}, in epoch {now.master_epoch}")
+    text = f"the master of {group.broker_name} is {where}, in epoch {now.master_epoch}"
+    tell(text, group=group.broker_name, master=now.master_broker_id, epoch=now.master_epoch)
 
 
 def _count_lacking(group: GroupView, to: int, namesrv: str) -> int | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, amount, show
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, amount, show, tell
 
 if TYPE_CHECKING:
     from rocketlake.admin.messages.waiting import Waiting
@@ -73,6 +73,8 @@ def cancel(
     handle: Annotated[
         str, typer.Argument(help="Recall handle: of a send's result, or of `schedule list`.", show_default=False)
     ],
+    yes: Yes = False,
+    dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Take a message back: it will not be delivered."""
@@ -85,4 +87,6 @@ def cancel(
         async with Producer(_PRODUCER, namesrv=namesrv) as producer:
             return await producer.recall(topic, handle)
 
-    typer.echo(f"message {run(work())} of topic {topic} will not be delivered")
+    if agreed(f"take the message of topic {topic} back", yes=yes, dry_run=dry_run, topic=topic):
+        message = run(work())
+        tell(f"message {message} of topic {topic} will not be delivered", topic=topic, id=message)

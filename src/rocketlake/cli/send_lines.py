@@ -35,11 +35,13 @@ class Sending:
     The first one that is not ends it (NotSafe).
     """
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, order_by: str | None = None) -> None:
+        """`order_by`: messages with the same text keep their order."""
         self.stored = 0
         self.on_way = 0
         """Messages sent and not answered: whether brokers have stored them is not known."""
         self._producer = producer
+        self._order_by = order_by
 
     async def send(self, messages: Sequence[Message]) -> None:
         """Send the lines in order: in few requests, or one by one where a batch is not allowed."""
@@ -48,12 +50,12 @@ class Sending:
         if len(messages) == 1 or messages[0].is_delayed:
             for message in messages:
                 self.on_way = 1
-                self._count(message.topic, [await self._producer.send(message)])
+                self._count(message.topic, [await self._producer.send(message, key=self._order_by)])
             return
         self.on_way = len(messages)
         topic = messages[0].topic
         try:
-            results = await self._producer.send_batch(messages)
+            results = await self._producer.send_batch(messages, key=self._order_by)
         except BatchFailed as error:
             self._count(topic, cast("Sequence[SendResult]", error.sent))
             raise error.__cause__ or error from None

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.table import OUTPUT_DEFAULT, Output
+from rocketlake.cli.output import DryRun, Yes, agreed
+from rocketlake.cli.table import OUTPUT_DEFAULT, Output, tell
 from rocketlake.cli.table import show as show_rows
 
 __all__ = ["app"]
@@ -46,11 +47,18 @@ def set_offset(
     broker: Annotated[str, typer.Option(help="Broker name.", show_default=False)],
     queue: Annotated[int, typer.Option(help="Queue id.", min=0, show_default=False)],
     offset: Annotated[int, typer.Option(help="First offset of the next micro-batch.", min=0, show_default=False)],
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Have a stopped query go on at another offset in one queue; old files are kept in rocketlake-backup."""
     from rocketlake.base.disk.posix import PosixFiles
     from rocketlake.model.message_queue import MessageQueue
     from rocketlake.spark.source.checkpoint import Checkpoint
 
-    before = Checkpoint(checkpoint, PosixFiles()).set(MessageQueue(topic, broker, queue), offset)
-    typer.echo(f"topic {topic}, broker {broker}, queue {queue}: next offset {offset}, was {before}")
+    known, where = Checkpoint(checkpoint, PosixFiles()), MessageQueue(topic, broker, queue)
+    named = {"topic": topic, "broker": broker, "queue": queue, "next_offset": offset}
+    now = known.next_offsets().get(where)
+    what = f"have the query go on at {offset} in topic {topic}, broker {broker}, queue {queue}"
+    if agreed(what, yes=yes, dry_run=dry_run, more=f"It is at {now} now.", **named):
+        before = known.set(where, offset)
+        tell(f"topic {topic}, broker {broker}, queue {queue}: next offset {offset}, was {before}", was=before, **named)

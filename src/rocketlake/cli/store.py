@@ -13,7 +13,7 @@ import typer
 
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.output import run
-from rocketlake.cli.table import amount
+from rocketlake.cli.table import amount, tell
 
 if TYPE_CHECKING:
     from rocketlake.store.dledger.conversion import Converted
@@ -82,29 +82,25 @@ def convert(
 
 def _say(converted: Converted, target: Path | None, given_up_from: int | None) -> None:
     old = f", {amount(converted.old_records)} of them from before DLedger" if converted.old_records else ""
-    typer.echo(f"{amount(converted.records, 'message')} {'converted' if target else 'checked'}{old}".replace("  ", " "))
-    typer.echo(f"last entry: term {converted.last_term}, index {converted.last_index}")
+    tell(f"{amount(converted.records, 'message')} {'converted' if target else 'checked'}{old}".replace("  ", " "))
+    tell(f"last entry: term {converted.last_term}, index {converted.last_index}")
     if given_up_from is not None:
-        typer.echo(_lost(converted, given_up_from))
+        tell(_lost(converted, given_up_from))
     elif not converted.was_stopped:
-        typer.echo("the member was killed: its log was taken up to its last sound entry")
+        tell("the member was killed: its log was taken up to its last sound entry")
     if (open_end := converted.last_index - converted.committed_index) > 0:
-        typer.echo(
-            f"the last {amount(open_end, 'entry')} were not noted as committed: their senders may know of no answer"
-        )
+        tell(f"the last {amount(open_end, 'entry')} were not noted as committed: their senders may know of no answer")
     for name in converted.older:
-        typer.echo(f"{name} was cut off while it was saved: the save before is taken ({name.partition('/')[2]}.bak)")
+        tell(f"{name} was cut off while it was saved: the save before is taken ({name.partition('/')[2]}.bak)")
     for name in converted.left:
-        typer.echo(f"not taken over: {name}")
+        tell(f"not taken over: {name}")
     groups, delayed = amount(converted.reached.groups), amount(converted.reached.delayed)
-    typer.echo(f"offsets of groups: {groups} in all, of delayed messages: {delayed}")
-    typer.echo(
-        "of all members convert the one with the highest term, of these the highest index, of these most offsets"
-    )
+    tell(f"offsets of groups: {groups} in all, of delayed messages: {delayed}")
+    tell("of all members convert the one with the highest term, of these the highest index, of these most offsets")
     if target is not None:
-        typer.echo(f"store: {target}, {amount(converted.bytes)} bytes; its broker has")
-        typer.echo(f"  storePathRootDir={target.resolve()}")
-        typer.echo(f"  mappedFileSizeCommitLog={converted.file_bytes}")
+        tell(f"store: {target}, {amount(converted.bytes)} bytes; its broker has")
+        tell(f"  storePathRootDir={target.resolve()}")
+        tell(f"  mappedFileSizeCommitLog={converted.file_bytes}")
 
 
 def _lost(converted: Converted, given_up_from: int) -> str:

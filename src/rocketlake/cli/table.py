@@ -1,10 +1,10 @@
-"""Rows for people and rows for programs: a table, or JSON.
+"""What a command prints: a table and sentences for people; JSON, JSON lines or YAML for programs.
 
-Owns        the look of tables, of times and of numbers; the JSON form of the same rows.
+Owns        the option --output, the look of tables, of times and of numbers; the forms of the same rows for programs.
 Must not know   single commands.
 
 A program reads piped output: numbers have no thousands separators there. What is not known, or does not apply, is None
-in a row: "-" in a table, null in JSON.
+in a row: "-" in a table, null in the other forms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import enum
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +21,24 @@ import typer
 from rocketlake.admin.words import noun
 from rocketlake.model.moment import moment_text
 
-__all__ = ["OUTPUT_DEFAULT", "Moment", "Output", "OutputForm", "amount", "objects", "show", "show_json", "show_table"]
+__all__ = [
+    "OUTPUT_DEFAULT",
+    "Moment",
+    "Names",
+    "Output",
+    "OutputForm",
+    "amount",
+    "begin",
+    "chosen_form",
+    "end",
+    "objects",
+    "show",
+    "show_json",
+    "show_line",
+    "show_table",
+    "tell",
+    "tell_rows",
+]
 
 
 class OutputForm(enum.Enum):
@@ -29,10 +46,66 @@ class OutputForm(enum.Enum):
 
     TABLE = "table"
     JSON = "json"
+    JSONL = "jsonl"
+    YAML = "yaml"
 
 
-Output = Annotated[OutputForm, typer.Option("--output", "-o", help="table, or json for programs.")]
+@dataclass(slots=True)
+class _Report:
+    """What the command that runs has to tell; `said` and `fields` are printed as one object at its end."""
+
+    form: OutputForm = OutputForm.TABLE
+    said: list[str] = field(default_factory=list)
+    fields: dict[str, object] = field(default_factory=dict)
+
+
+_report = _Report()
+
+
+def begin() -> None:
+    """A command starts: nothing is said yet, the form is a table until its options are read."""
+    _report.form, _report.said, _report.fields = OutputForm.TABLE, [], {}
+
+
+def chosen_form() -> OutputForm:
+    """The form that --output asks for."""
+    return _report.form
+
+
+def _choose(form: OutputForm) -> OutputForm:
+    _report.form = form
+    return form
+
+
+Output = Annotated[
+    OutputForm,
+    typer.Option("--output", "-o", help="table; json, jsonl (a line for each) or yaml for programs.", callback=_choose),
+]
 OUTPUT_DEFAULT = OutputForm.TABLE
+
+
+def tell(text: str, **fields: object) -> None:
+    """A sentence for people. For programs the fields, and the sentences as `said`, in one object at the end."""
+    if _report.form is OutputForm.TABLE:
+        typer.echo(text)
+    else:
+        _report.said.append(text)
+        _report.fields |= fields
+
+
+def tell_rows(name: str, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table among sentences; for programs the field `name` of their object."""
+    if _report.form is OutputForm.TABLE:
+        show_table(headings, rows)
+    else:
+        _report.fields[name] = objects(headings, rows)
+
+
+def end() -> None:
+    """The command has ended, well or not: a program gets what it said."""
+    if _report.said or _report.fields:
+        show_json({**_report.fields, "said": _report.said})
+    _report.said, _report.fields = [], {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +139,8 @@ def amount(number: int, what: str = "") -> str:
 
 
 def show(headings: Sequence[str], rows: Sequence[Sequence[object]], output: OutputForm, *, none: str = "") -> None:
-    """Rows as a table or as a JSON array. Without rows, a table is not printed and `none` goes to standard error."""
-    if output is OutputForm.JSON:
+    """Rows as a table, or as objects. Without rows, a table is not printed and `none` goes to standard error."""
+    if output is not OutputForm.TABLE:
         show_json(objects(headings, rows))
     elif rows or not none:
         show_table(headings, rows)
@@ -76,14 +149,35 @@ def show(headings: Sequence[str], rows: Sequence[Sequence[object]], output: Outp
 
 
 def objects(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
-    """One object per row; the keys are the headings, with _ for blanks."""
-    keys = [heading.replace(" ", "_") for heading in headings]
+    """One object per row; the keys are the headings, `in/s` as in_per_second, `disk %` as disk_percent."""
+    keys = [heading.replace("/s", "_per_second").replace("%", "percent").replace(" ", "_") for heading in headings]
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
 def show_json(value: object) -> None:
-    """JSON on standard output: indented for a terminal, else on one line."""
-    typer.echo(json.dumps(value, ensure_ascii=False, default=_plain, indent=2 if sys.stdout.isatty() else None))
+    """A value in the form that was asked for, JSON unless it is another: indented for a terminal, else on one line."""
+    if _report.form is OutputForm.YAML:
+        from rocketlake.cli.yaml_text import yaml_text
+
+        typer.echo(yaml_text(json.loads(_json(value))), nl=False)
+    elif _report.form is OutputForm.JSONL:
+        for each in value if isinstance(value, list) else [value]:
+            typer.echo(_json(each))
+    else:
+        typer.echo(_json(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def show_line(value: object) -> None:
+    """One of many objects that come one by one: a line of JSON, or a YAML document. It is written at once."""
+    if _report.form is OutputForm.YAML:
+        typer.echo("---")
+        show_json(value)
+    else:
+        typer.echo(_json(value))
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain, indent=indent)
 
 
 def _plain(value: object) -> Any:

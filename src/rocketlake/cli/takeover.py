@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, Yes, agreed, run
+from rocketlake.cli.table import tell
 
 if TYPE_CHECKING:
     from rocketlake.admin.migration.handover import Handover
@@ -25,7 +26,7 @@ def takeover(
         typer.Option(help="brokerId of the new master; else the only RocketLake slave.", show_default=False),
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Longest wait, in seconds, until the slave is in step.")] = 60.0,
-    check: Annotated[bool, typer.Option("--check", help="Say how it stands, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how it stands, and change nothing.")] = False,
     leave_behind: Annotated[
         bool, typer.Option("--leave-behind", help="Also if messages wait where only Apache's brokers find them.")
     ] = False,
@@ -35,19 +36,16 @@ def takeover(
             help="Command that starts an Apache broker as the master; else you are told to.", show_default=False
         ),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    yes: Yes = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Make a slave the master, without a controller: the old master stops taking messages, then the new one begins.
 
     A takeover that was cut off goes on when the command is repeated.
     """
-    run(_look(namesrv, name, to, refuses=not (check or leave_behind)))
-    if check:
-        return
-    if not yes:
-        confirm(f"make the slave the master of {name}?")
-    run(_take_over(namesrv, name, to, wait, leave_behind, restart))
+    run(_look(namesrv, name, to, refuses=not (dry_run or leave_behind)))
+    if agreed(f"make the slave the master of {name}", yes=yes, dry_run=dry_run, name=name):
+        run(_take_over(namesrv, name, to, wait, leave_behind, restart))
 
 
 async def _look(namesrv: str, name: str, to: int | None, *, refuses: bool) -> None:
@@ -57,10 +55,10 @@ async def _look(namesrv: str, name: str, to: int | None, *, refuses: bool) -> No
     from rocketlake.admin.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
-        handover = Handover(await find(cluster, name, to), typer.echo)
+        handover = Handover(await find(cluster, name, to), tell)
         lost = await handover.check()
-        typer.echo(f"old master  {_words(handover, is_old=True)}")
-        typer.echo(f"new master  {_words(handover, is_old=False)}; it lacks {await handover.lag()} bytes of the log")
+        tell(f"old master  {_words(handover, is_old=True)}")
+        tell(f"new master  {_words(handover, is_old=False)}; it lacks {await handover.lag()} bytes of the log")
         for each in lost:
             typer.secho(f"note: not copied: {each.what}; {each.effect}", fg="yellow", err=True)
         if refuses:
@@ -79,13 +77,13 @@ async def _take_over(namesrv: str, name: str, to: int | None, wait: float, leave
     from rocketlake.admin.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
-        handover = Handover(await find(cluster, name, to), typer.echo, restart=restart)
+        handover = Handover(await find(cluster, name, to), tell, restart=restart)
         lost = await handover.check()  # more may have come while the operator was asked
         if not leave_behind:
             check_left_behind(lost, handover.old)
         await handover.until_near(wait)
         pause = await handover.run(leaves=leave_behind)
-        typer.echo(f"nobody took messages for {pause:.2f} s")
+        tell(f"nobody took messages for {pause:.2f} s")
         if not handover.old.is_ours:
             conf = handover.old.settings.get("brokerConfigPath", "its broker.conf")
-            typer.echo(f"{handover.old.address} has written its new role to {conf}: started with that it is a slave")
+            tell(f"{handover.old.address} has written its new role to {conf}: started with that it is a slave")

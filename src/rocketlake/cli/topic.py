@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
+from rocketlake.cli.table import (
+    OUTPUT_DEFAULT,
+    Moment,
+    Output,
+    OutputForm,
+    amount,
+    objects,
+    show_json,
+    show_table,
+    tell,
+)
 
 if TYPE_CHECKING:
     from rocketlake.admin import TopicMade, TopicState
@@ -55,9 +65,9 @@ def create(
 
     done = run(work())
     if done.there:
-        typer.echo(f"topic {topic} exists, nothing changed: {settings_text(done.there)}")
+        tell(f"topic {topic} exists, nothing changed: {settings_text(done.there)}", there=sorted(done.there))
     if done.made:
-        typer.echo(f"topic {topic}: {amount(queues, 'queue')} on {', '.join(done.made)}")
+        tell(f"topic {topic}: {amount(queues, 'queue')} on {', '.join(done.made)}", topic=topic, made=done.made)
 
 
 @app.command()
@@ -75,9 +85,10 @@ def spread(topic: Name, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
 
     done = run(work())
     if done.made:
-        typer.echo(f"topic {topic} is on {', '.join(done.made)}, too: {settings_text(done.there, brokers=False)}")
+        has = settings_text(done.there, brokers=False)
+        tell(f"topic {topic} is on {', '.join(done.made)}, too: {has}", topic=topic, made=done.made)
     else:
-        typer.echo(f"topic {topic} is on every broker: {settings_text(done.there)}")
+        tell(f"topic {topic} is on every broker: {settings_text(done.there)}", topic=topic, made=[])
 
 
 @app.command()
@@ -118,18 +129,18 @@ def alter(
         attributes=",".join(attribute or ()),
     )
 
-    def tell(now: Draining) -> None:
+    def say(now: Draining) -> None:
         quiet = f"no message came for {now.quiet_seconds:.0f} of {now.quiet_seconds_wanted:.0f} s"
         waits = ", ".join(f"{group} {amount(lag)}" for group, lag in now.behind.items()) or "none"
         typer.echo(f"{quiet}; groups that have messages of {topic} before them: {waits}", err=True)
 
     async def work() -> Altered:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.alter_topic(topic, change, force=force, drain=tell if drain else None)
+            return await admin.alter_topic(topic, change, force=force, drain=say if drain else None)
 
     altered = run(work())
     if altered.after == altered.before and not change.attributes:
-        typer.echo(f"topic {topic}: nothing to change, it has {settings_text(altered.before)}")
+        tell(f"topic {topic}: nothing to change, it has {settings_text(altered.before)}", topic=topic, changed=[])
         return
     if altered.moves_keys and not drain:
         typer.secho(
@@ -139,10 +150,10 @@ def alter(
             err=True,
         )
     for broker, config in altered.after.items():
-        typer.echo(
-            f"topic {topic} on {broker}: {settings_text({broker: altered.before[broker]}, brokers=False)} -> "
-            f"{settings_text({broker: config}, brokers=False)} {change.attributes}".rstrip()
-        )
+        before = settings_text({broker: altered.before[broker]}, brokers=False)
+        after = settings_text({broker: config}, brokers=False)
+        text = f"topic {topic} on {broker}: {before} -> {after} {change.attributes}".rstrip()
+        tell(text, topic=topic, changed=sorted(altered.after))
 
 
 @app.command("list")
@@ -159,12 +170,14 @@ def list_topics(
             return await admin.topics(everything=everything)
 
     shown = run(work())
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         show_json(shown)
     elif shown:
         typer.echo("\n".join(shown))
     else:
-        typer.echo("no topics yet; `rocketlake topic create NAME` or `rocketlake send NAME hello` makes one", err=True)
+        typer.echo(
+            "no topics yet; `rocketlake topic create NAME` or `rocketlake produce NAME hello` makes one", err=True
+        )
 
 
 @app.command()
@@ -182,7 +195,7 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
     rows = [
         (each.broker, each.queue_id, each.first_offset, each.next_offset, Moment(each.last_ms)) for each in found.queues
     ]
-    if output is OutputForm.JSON:
+    if output is not OutputForm.TABLE:
         known = {"topic": topic, "messages": found.messages, "missing_on": found.missing_on}
         show_json(known | {"queues": objects(headings, rows)})
         return
@@ -199,7 +212,8 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
 @app.command()
 def delete(
     topic: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     force: Annotated[
         bool, typer.Option("--force", help="Delete the topic even while consumer groups read it.")
     ] = False,
@@ -217,6 +231,7 @@ def delete(
             return await admin.delete_topic(topic, force=True)
 
     count = run(look())
-    if not yes:
-        confirm(f"delete topic {topic} and its {amount(count, 'message')}?")
-    typer.echo(f"topic {topic} deleted from {', '.join(run(work()))}")
+    what = f"delete topic {topic} and its {amount(count, 'message')}"
+    if agreed(what, yes=yes, dry_run=dry_run, topic=topic, messages=count):
+        brokers = run(work())
+        tell(f"topic {topic} deleted from {', '.join(brokers)}", topic=topic, messages=count, brokers=brokers)

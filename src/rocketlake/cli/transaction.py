@@ -13,7 +13,7 @@ import typer
 
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, amount, show
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, amount, show, tell
 
 if TYPE_CHECKING:
     from rocketlake.admin.messages.transactions import OpenTransactions
@@ -85,7 +85,7 @@ def check(
             await admin.check_transaction(message_id)
 
     run(work())
-    typer.echo("the transaction is open: producers of its group are asked about it")
+    tell("the transaction is open: producers of its group are asked about it")
 
 
 def _row(broker: str, half: HalfMessage, *, given_up: bool) -> tuple[object, ...]:

@@ -15,11 +15,11 @@ import typer
 from rocketlake.cli import (
     acl,
     broker,
+    context,
     dlq,
     follow,
     group,
     lake,
-    message,
     message_look,
     pipeline,
     replay,
@@ -32,28 +32,31 @@ from rocketlake.cli import (
     transaction,
 )
 from rocketlake.cli.command import CommandTree
+from rocketlake.cli.consume import consume
+from rocketlake.cli.context_files import apply_context
+from rocketlake.cli.produce import produce
 from rocketlake.cli.takeover import takeover
 
 __all__ = ["app"]
 
 app = CommandTree(
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="RocketLake: RocketMQ in Python, with its data pipeline on Spark.",
-    epilog="First steps: rocketlake up, then in another terminal: rocketlake send orders hello",
+    epilog="First steps: rocketlake up, then in another terminal: rocketlake produce orders hello",
 )
-app.command("up")(serve.up)
+app.command("up", serves=True)(serve.up)
 servers = CommandTree(help="Start one server in the foreground, until Ctrl-C.")
-servers.command("broker")(serve.broker)
-servers.command("namesrv")(serve.namesrv)
+servers.command("broker", serves=True)(serve.broker)
+servers.command("namesrv", serves=True)(serve.namesrv)
 app.add_typer(servers, name="run")
-app.command("follow")(follow.follow)
+app.command("follow", serves=True)(follow.follow)
 app.command("takeover")(takeover)
+app.add_typer(context.app, name="context")
 app.add_typer(broker.app, name="broker")
 app.add_typer(topic.app, name="topic")
-app.command("send")(message.send)
-app.command("tail")(message.tail)
+app.command("produce")(produce)
+app.command("consume")(consume)
 app.add_typer(schedule.app, name="schedule")
 app.add_typer(transaction.app, name="transaction")
 app.add_typer(message_look.app, name="message")
@@ -76,8 +79,22 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_WITHOUT_CONTEXT = {"up", "run", "follow", "context"}
+"""A context is for those who ask a cluster: no server joins another cluster because its owner looked at that."""
+
+
 @app.callback()
 def _options(
+    ctx: typer.Context,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            envvar="ROCKETLAKE_CONTEXT",
+            help="Ask the cluster of this context: `rocketlake context list`.",
+            show_default=False,
+        ),
+    ] = None,
     tls_config: Annotated[
         Path | None,
         typer.Option(
@@ -100,6 +117,8 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the build."),
     ] = False,
 ) -> None:
+    if ctx.invoked_subcommand not in _WITHOUT_CONTEXT:
+        apply_context(context)
     if tls_config is not None:
         # Where every client looks, those in processes that a command starts, too.
         os.environ["ROCKETLAKE_TLS_CONFIG"] = str(tls_config.absolute())

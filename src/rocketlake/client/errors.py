@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, NotThereError, RemoteError, RocketLakeError, UsageError
 
 __all__ = [
     "BatchFailed",
@@ -33,7 +33,7 @@ _YOUNG = "; if it is there, wait: a name server that has just started hears of i
 """Brokers register each 30 s (registerNameServerPeriod)."""
 
 
-class NoRoute(UsageError):
+class NoRoute(NotThereError):
     """The name server knows no broker that serves the topic, or none that takes messages for it (`is_read_only`)."""
 
     def __init__(

@@ -16,7 +16,7 @@ from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.groups import ClusterGroups
 from rocketlake.admin.messages.lookup import Lookup
 from rocketlake.admin.messages.place import place_of
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import NotThereError
 from rocketlake.client.trace.format import EndTransaction, MessageType, Pub, Recall, SubAfter, SubBefore
 from rocketlake.client.trace.read import Told, told_of
 from rocketlake.model.message import StoredMessage
@@ -73,7 +73,7 @@ async def life_of(cluster: Cluster, message_id: str, topic: str | None, trace_to
     if topic is not None and not stored and await cluster.find_route(topic) is not None:
         stored = await lookup.by_id(topic, message_id)
     if topic is None or not (told or stored):
-        raise RocketLakeError(
+        raise NotThereError(
             f"nothing is known of message {message_id}" + (f" in topic {topic}" if topic else ""),
             where=cluster.where,
             hint="name its topic with --topic; a message is traced if its client has ClientConfig(trace=True)",

@@ -221,7 +221,7 @@ class Handover:
                     raise
                 raise _UnderWay(
                     f"another takeover from {peer.address} is under way: this one has changed nothing",
-                    hint="wait until that has ended; `rocketlake takeover --check` says how",
+                    hint="wait until that has ended; `rocketlake takeover --dry-run` says how",
                 ) from error
         else:
             keeps = {_RETRIES: "true"} if _RETRIES in peer.settings else {}
@@ -271,7 +271,7 @@ class Handover:
     def _kept(self, what: str, why: RocketLakeError) -> LinkError:
         return LinkError(
             f"{self.old.address} is not the master again: {what}; {self.new.address} is not, either: {why.what}",
-            hint="repeat the command when the other takeover has ended: `rocketlake takeover --check`",
+            hint="repeat the command when the other takeover has ended: `rocketlake takeover --dry-run`",
         )
 
     def _addresses(self) -> list[str]:

@@ -216,7 +216,7 @@ class Takeover:
                 raise RemoteError(
                     f"the log ends at {self._log_end()}, slaves have it up to {self._copied_end()}",
                     code=ResponseCode.SYSTEM_ERROR,
-                    hint="see that each slave of this broker is in step: `rocketlake takeover --check`",
+                    hint="see that each slave of this broker is in step: `rocketlake takeover --dry-run`",
                 )
             await self._clock.sleep(_LOOK_SECONDS)
         deadline = self._clock.monotonic() + _SYNC_SECONDS

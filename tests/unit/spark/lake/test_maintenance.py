@@ -233,8 +233,8 @@ def test_the_commands_say_what_they_do(tmp_path: Path, table_format: str) -> Non
     assert newest[3:] == ["append", "2", "1", "1", "1", "q-1"]
     assert "would be done: 1 rewrite, 2 files before, 1 after" in run("compact", folder, "--dry-run")
     assert "done: 1 rewrite, 2 files before, 1 after" in run("compact", folder)
-    assert "0 rows dropped" in run("expire", folder, "--rows-older-than-days", "36500", "--keep-history", "1h")
-    assert "0 files deleted" in run("clean", folder)
+    assert "0 rows dropped" in run("expire", folder, "--yes", "--rows-older-than-days", "36500", "--keep-history", "1h")
+    assert "0 files deleted" in run("clean", folder, "--yes")
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -253,7 +253,11 @@ def test_a_dry_run_writes_nothing_also_where_a_killed_writer_left_work(tmp_path:
         return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
     before = contents()
-    for arguments in (("compact",), ("expire", "--rows-older-than-days", "1", "--keep-history", "1s"), ("clean",)):
+    for arguments in (
+        ("compact",),
+        ("expire", "--yes", "--rows-older-than-days", "1", "--keep-history", "1s"),
+        ("clean", "--yes"),
+    ):
         result = CliRunner().invoke(app, ["lake", *arguments, str(tmp_path / "t"), "--dry-run"], catch_exceptions=False)
         assert result.exit_code == 0, result.output
     assert contents() == before

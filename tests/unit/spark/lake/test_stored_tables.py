@@ -50,8 +50,8 @@ def test_commands_on_a_table_in_a_bucket(settings: dict[str, str], table_format:
     assert run("history", "-o", "json").count('"append"') == 4
     assert "done: 1 rewrite, 4 files before, 1 after" in run("compact")
     assert "would be deleted" in run("clean", "--grace", "0s", "--abandoned", "--dry-run")
-    assert "1 file deleted" in run("clean", "--grace", "0s", "--abandoned")
-    run("expire", "--keep-history", "0s")
+    assert "1 file deleted" in run("clean", "--yes", "--grace", "0s", "--abandoned")
+    run("expire", "--yes", "--keep-history", "0s")
     assert places(table_rows(location_of(url, settings, what="path"))) == places([message(n) for n in range(4)])
     (file,) = run("files").split()
     assert file.startswith(url)
