@@ -43,7 +43,7 @@ async def test_consumers_see_what_was_committed_and_nothing_else(cluster: Standa
             result = await producer.send_in_transaction(Message("paid", body), lambda _, end=end: end)  # type: ignore[misc]
             assert result.end is end
         assert await received(cluster, 2) == [b"later", b"yes"]
-    assert asked.count(b"later") == 3  # on a busy machine another one may be asked about before its end comes
+    assert asked.count(b"later") >= 3  # on a busy machine one may be asked about again before its end comes
 
 
 async def test_a_producer_that_comes_back_is_asked_about_what_it_left_open(cluster: Standalone) -> None:
