@@ -35,8 +35,8 @@ def test_what_waits_is_listed_and_taken_back(cluster: EmbeddedCluster, rocketlak
     assert len(listed(rocketlake, "--to", middle)) == 3
 
     (handle,) = [each["handle"] for each in everything if each["keys"] == "k1"]
-    assert "will not be delivered" in rocketlake("schedule", "cancel", handle)
-    rocketlake("schedule", "cancel", handle)
+    assert "will not be delivered" in rocketlake("schedule", "cancel", "--yes", handle)
+    rocketlake("schedule", "cancel", "--yes", handle)
     assert [each["keys"] for each in listed(rocketlake, "--topic", "Tea")] == ["k2", "k0", "k3"]
     summary = {each["topic"]: each for each in listed(rocketlake, "--summary")}
     (tea, cake) = summary["Tea"], summary["Cake"]
@@ -56,4 +56,4 @@ def test_more_than_one_answer_holds(cluster: EmbeddedCluster, rocketlake: Typed)
 
 def test_no_handle_is_refused(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
     with pytest.raises(UsageError, match="recall handle is invalid"):
-        rocketlake("schedule", "cancel", "nonsense")
+        rocketlake("schedule", "cancel", "--yes", "nonsense")

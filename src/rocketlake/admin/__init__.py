@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rocketlake.admin.results import (
         BrokerState,
         ConsumeMode,
+        ConsumeRate,
         GroupState,
         GroupSummary,
         Member,
@@ -27,6 +28,7 @@ __all__ = [
     "Admin",
     "BrokerState",
     "ConsumeMode",
+    "ConsumeRate",
     "GroupReset",
     "GroupState",
     "GroupSummary",

@@ -92,6 +92,11 @@ class Admin:
         """A topic's queues, offsets and settings now."""
         return await Topics(self._cluster).state(topic)
 
+    async def topic_ends(self, topic: str) -> tuple[int, int]:
+        """Messages that a topic holds, and messages that it ever took: two of these make a rate."""
+        queues = (await self._cluster.queues(topic)).values()
+        return sum(each.max_offset - each.min_offset for each in queues), sum(each.max_offset for each in queues)
+
     async def create_topic(
         self, topic: str, *, queues: int = 8, perm: str = "rw", if_not_exists: bool = False
     ) -> TopicMade:
@@ -126,6 +131,14 @@ class Admin:
         await Topics(self._cluster).check_deletion(topic, force=force)
         return await self._cluster.delete_topic(topic)
 
+    async def purge_topic(self, topic: str, *, force: bool = False) -> list[str]:
+        """Delete all messages of a topic, which stays with its settings; returns its brokers.
+
+        It is deleted and made anew: offsets of groups in it go, too; who sends meanwhile gets an error for a moment.
+        Refused while groups read it, unless `force`.
+        """
+        return await Topics(self._cluster).purge(topic, force=force)
+
     async def check_topic_deletion(self, topic: str, *, force: bool = False) -> int:
         """How many messages `delete_topic` would delete. Raises what it would; nothing is changed."""
         return await Topics(self._cluster).check_deletion(topic, force=force)
@@ -137,8 +150,8 @@ class Admin:
         return await ClusterGroups(self._cluster).summaries(everything=everything)
 
     async def group(self, group: str) -> GroupState:
-        """A group's members with their subscriptions, and its offset and lag in each queue."""
-        return await ClusterGroups(self._cluster).state(group)
+        """A group's members with what they hold and want, its rates, and its offset and lag in each queue."""
+        return await ClusterGroups(self._cluster).state(group, self._clock.now_ms())
 
     async def create_group(self, group: str, *, tries: int | None = None) -> list[str]:
         """Make a group on every broker that lacks it; returns their names. `tries`: after the first one, else 16."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from rocketlake.admin.cluster import Cluster
-from rocketlake.admin.results import ConsumeMode, GroupState, GroupSummary, Member, QueueLag
+from rocketlake.admin.group_lag import waiting_since
+from rocketlake.admin.results import ConsumeMode, ConsumeRate, GroupState, GroupSummary, Member, QueueLag
 from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError, UsageError
 from rocketlake.client.calls import offset as calls
 from rocketlake.client.calls.answer import ask
@@ -26,7 +28,7 @@ from rocketlake.model.names import (
 )
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.protocol.bodies.assignment import RequestModeBody, RequestModesBody
-from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConsumerConnection, ConsumerRunningInfo
+from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConnectionEntry, ConsumerConnection, ConsumerRunningInfo
 from rocketlake.protocol.bodies.group import GroupEntry, GroupTable, RetryPolicyEntry
 from rocketlake.protocol.bodies.java_enum import MessageRequestMode
 from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets, TopicOffsets
@@ -36,6 +38,7 @@ from rocketlake.protocol.headers.admin_topic import TopicConsumersHeader
 from rocketlake.protocol.headers.client import RunningInfoHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.protocol.versions import version_name
 
 __all__ = ["ClusterGroups", "unequal_subscriptions"]
 
@@ -66,12 +69,15 @@ class ClusterGroups:
             offsets = await self.offsets(name)
             topics = sorted({queue.topic for queue in offsets if not is_retry_topic(queue.topic)})
             lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
-            rows.append(GroupSummary(name, len(await self.connected(name)), lag, topics))
+            taken = await self._taken(name, "")
+            rows.append(GroupSummary(name, len(await self.connected(name)), lag, topics, taken))
         return rows
 
-    async def state(self, group: str) -> GroupState:
-        """The group's members and lag. RocketLakeError if no broker knows it."""
+    async def state(self, group: str, now_ms: int = 0) -> GroupState:
+        """The group's members and lag, in seconds too with `now_ms`. NotThereError if no broker knows it."""
         offsets, members = await self.offsets(group), await self.members(group)
+        since = await waiting_since(self._cluster, offsets) if now_ms else {}
+        holders = {queue: member.client_id for member in members for queue in member.held}
         if not offsets and not members and group not in await self.all():
             raise self._unknown(group)
         rows = [
@@ -82,10 +88,22 @@ class ClusterGroups:
                 next_offset=each.broker_offset,
                 consumed=each.consumer_offset,
                 last_consumed_ms=each.last_timestamp,
+                lag_seconds=_seconds(queue, each, since, now_ms),
+                member=holders.get(queue, ""),
             )
             for queue, each in offsets.items()
         ]
-        return GroupState(group, members, rows)
+        topics = {queue.topic for queue in offsets} if now_ms else set()
+        return GroupState(group, members, rows, {topic: await self._taken(group, topic) for topic in sorted(topics)})
+
+    async def _taken(self, group: str, topic: str) -> float:
+        """Messages a second that the group takes from a topic, or from all (""), at all brokers."""
+        header = ConsumeStatsHeader(consumer_group=group, topic=topic)
+        answers = await self._cluster.at_each(
+            await self._cluster.masters(), RequestCode.GET_CONSUME_STATS, header, accept=(ResponseCode.TOPIC_NOT_EXIST,)
+        )
+        found = [answer for answer in answers.values() if answer.code == ResponseCode.SUCCESS]
+        return sum(ConsumeStats.decode(answer.body_bytes).consume_tps for answer in found)
 
     def _unknown(self, group: str) -> RocketLakeError:
         hint = "`rocketlake group list` shows all groups"
@@ -206,7 +224,7 @@ class ClusterGroups:
         """The connected consumers, each with its own subscriptions."""
         masters = await self._cluster.masters()
         at_broker = {
-            client.client_id: (client.client_addr, masters[broker])
+            client.client_id: (client, masters[broker])
             for broker, connection in (await self._connections(group)).items()
             for client in connection.connections
         }
@@ -297,17 +315,39 @@ class ClusterGroups:
             if answer.code == ResponseCode.SUCCESS
         }
 
-    async def _member(self, group: str, client_id: str, address: str, broker: str) -> Member:
+    async def _member(self, group: str, client_id: str, client: ConnectionEntry, broker: str) -> Member:
+        known = Member(
+            client_id, client.client_addr, None, language=client.language or "", version=version_name(client.version)
+        )
         header = RunningInfoHeader(consumer_group=group, client_id=client_id)
         try:
             answer = await ask(
                 self._cluster.net, broker, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
             )
         except RocketLakeError:  # old clients, and some in other languages, do not answer this request
-            return Member(client_id, address, None)
+            return known
         info = ConsumerRunningInfo.decode(answer.body_bytes)
         subscriptions = {entry.topic: entry.sub_string for entry in info.subscriptions}
-        return Member(client_id, address, subscriptions, info.properties.get(STANDING_QUEUES, ""))
+        return replace(
+            known,
+            subscriptions=subscriptions,
+            standing=info.properties.get(STANDING_QUEUES, ""),
+            held={queue: entry.cached_msg_count for queue, entry in info.queues.items() if not entry.dropped},
+            settings=info.properties,
+            rates={
+                topic: ConsumeRate(each.consume_ok_tps, each.consume_failed_tps, each.consume_rt)
+                for topic, each in info.status.items()
+            },
+        )
+
+
+def _seconds(
+    queue: MessageQueue, offsets: GroupOffsets, since: Mapping[MessageQueue, int], now_ms: int
+) -> float | None:
+    """How long the first message waits: 0 if there is none, None if it cannot be said."""
+    if offsets.broker_offset <= offsets.consumer_offset:
+        return 0.0 if now_ms else None
+    return max(0, now_ms - since[queue]) / 1000 if queue in since else None
 
 
 def unequal_subscriptions(members: Collection[Member]) -> dict[str, dict[str, list[str]]]:

@@ -9,13 +9,15 @@ Times are epoch ms, 0 when there is none. Offsets count the messages of one queu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 
 __all__ = [
     "BrokerState",
     "ConsumeMode",
+    "ConsumeRate",
     "GroupState",
     "GroupSummary",
     "Member",
@@ -28,13 +30,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue of a topic: the first offset that is kept, the next one to be given, the time of the last message."""
+    """One queue of a topic: the first offset that is kept, the next one to be given.
+
+    `first_ms`, `last_ms`: when the first message that it holds was stored, and the last one.
+    """
 
     broker: str
     queue_id: int
     first_offset: int
     next_offset: int
     last_ms: int
+    first_ms: int = 0
 
     @property
     def messages(self) -> int:
@@ -66,16 +72,36 @@ class TopicMade:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumeRate:
+    """How a member consumes a topic: messages a second that went well and that failed, ms for each."""
+
+    done_per_second: float
+    failed_per_second: float
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A connected consumer. Its topics -> expressions; None when the client does not tell them.
 
-    `standing`: its ordered queues that stand still, and why, in words.
+    `standing`: its ordered queues that stand still, and why, in words. `held`: its queues, and how many messages of
+    each it has in hand. `settings`: as the client tells them. `rates`: by topic, of clients that count them.
     """
 
     client_id: str
     address: str
     subscriptions: Mapping[str, str] | None
     standing: str = ""
+    language: str = ""
+    version: str = ""
+    held: Mapping[MessageQueue, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    rates: Mapping[str, ConsumeRate] = field(default_factory=dict)
+
+    @property
+    def in_hand(self) -> int:
+        """Messages that it has read and not yet confirmed."""
+        return sum(self.held.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +119,11 @@ class ConsumeMode:
 
 @dataclass(frozen=True, slots=True)
 class QueueLag:
-    """A group in one queue: the queue's next offset, the group's, the store time of the last message it consumed."""
+    """A group in one queue: the queue's next offset, the group's, the store time of the last message it consumed.
+
+    `lag_seconds`: how long the first message that it has not consumed lies there; None if that is not known. `member`:
+    the client that holds the queue, "" if none says so.
+    """
 
     topic: str
     broker: str
@@ -101,6 +131,8 @@ class QueueLag:
     next_offset: int
     consumed: int
     last_consumed_ms: int
+    lag_seconds: float | None = None
+    member: str = ""
 
     @property
     def lag(self) -> int:
@@ -110,21 +142,34 @@ class QueueLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """A consumer group: members connected now, messages not yet consumed, the topics it reads (no retry topics)."""
+    """A consumer group: members connected now, messages not yet consumed, the topics it reads (no retry topics).
+
+    `taken_per_second`: messages that it takes, over the last minute.
+    """
 
     name: str
     members: int
     lag: int
     topics: list[str]
+    taken_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A consumer group: its members that are connected now, its lag in each queue that it ever read."""
+    """A consumer group: its members that are connected now, its lag in each queue that it ever read.
+
+    `taken_per_second`: messages that it takes, by topic, over the last minute.
+    """
 
     name: str
     members: list[Member]
     queues: list[QueueLag]
+    taken_per_second: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def lag_seconds(self) -> float:
+        """How long the message lies there that waits longest; 0 if none waits."""
+        return max((queue.lag_seconds or 0.0 for queue in self.queues), default=0.0)
 
     @property
     def lag(self) -> int:

@@ -23,10 +23,12 @@ class Admin(Blocking[AsyncAdmin]):
 
     topics = waiting(AsyncAdmin.topics)
     topic = waiting(AsyncAdmin.topic)
+    topic_ends = waiting(AsyncAdmin.topic_ends)
     create_topic = waiting(AsyncAdmin.create_topic)
     spread_topic = waiting(AsyncAdmin.spread_topic)
     alter_topic = waiting(AsyncAdmin.alter_topic)
     delete_topic = waiting(AsyncAdmin.delete_topic)
+    purge_topic = waiting(AsyncAdmin.purge_topic)
     check_topic_deletion = waiting(AsyncAdmin.check_topic_deletion)
     groups = waiting(AsyncAdmin.groups)
     group = waiting(AsyncAdmin.group)

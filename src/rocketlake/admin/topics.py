@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rocketlake.admin.cluster import Cluster, TopicPlan
+from rocketlake.admin.group_lag import held_since
 from rocketlake.admin.groups import ClusterGroups
 from rocketlake.admin.results import QueueState, TopicMade, TopicState
 from rocketlake.admin.topic_change import TopicChange, moves_keys, refuse_losses, settings_text
@@ -62,8 +63,18 @@ class Topics:
         queues = await self._cluster.queues(topic)
         settings = await self._cluster.settings(topic)
         missing = sorted({*await self._cluster.masters()} - {*settings})
+        since = await held_since(
+            self._cluster, {q: None for q, each in queues.items() if each.max_offset > each.min_offset}
+        )
         rows = [
-            QueueState(queue.broker_name, queue.queue_id, each.min_offset, each.max_offset, each.last_update_timestamp)
+            QueueState(
+                queue.broker_name,
+                queue.queue_id,
+                each.min_offset,
+                each.max_offset,
+                each.last_update_timestamp,
+                since.get(queue, 0),
+            )
             for queue, each in queues.items()
         ]
         return TopicState(topic, rows, settings, missing)
@@ -124,6 +135,15 @@ class Topics:
         }
         await self._cluster.put_topic(changed, change.attributes)
         return altered
+
+    async def purge(self, topic: str, *, force: bool = False) -> list[str]:
+        """Delete it and make it anew with its settings, broker by broker."""
+        await self.check_deletion(topic, force=force)
+        settings = await self._cluster.settings(topic)
+        await self._cluster.delete_topic(topic)
+        for broker, config in settings.items():
+            await self._cluster.put_topic({broker: config}, ",".join(f"+{k}={v}" for k, v in config.attributes.items()))
+        return sorted(settings)
 
     async def check_deletion(self, topic: str, *, force: bool = False) -> int:
         """How many messages would go with it. RocketLakeError if groups read it, unless `force`."""

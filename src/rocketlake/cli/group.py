@@ -61,7 +61,11 @@ def list_groups(
 
 @app.command()
 def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
-    """Show a group's members and their subscriptions, and its offset and lag in each queue."""
+    """Show a group's members with what they hold and want, its rates, and its offset and lag in each queue.
+
+    Lag is the messages not yet consumed, and how many seconds the first of them has been there. Offsets are those that
+    members have saved: they do so each five seconds.
+    """
     from rocketlake.admin import Admin
 
     async def work() -> GroupState:
@@ -69,7 +73,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
             return await admin.group(group)
 
     found = run(work())
-    headings = ("topic", "broker", "queue", "next offset", "consumed", "lag", "last consumed")
+    headings = ("topic", "broker", "queue", "next offset", "consumed", "lag", "lag seconds", "last consumed", "member")
     rows = [
         (
             each.topic,
@@ -78,23 +82,39 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
             each.next_offset,
             each.consumed,
             each.lag,
+            None if each.lag_seconds is None else round(each.lag_seconds),
             Moment(each.last_consumed_ms),
+            each.member or None,
         )
         for each in found.queues
     ]
     if output is not OutputForm.TABLE:
-        known = {"group": group, "lag": found.lag, "members": [_member_object(each) for each in found.members]}
+        known = {
+            "group": group,
+            "lag": found.lag,
+            "lag_seconds": found.lag_seconds,
+            "members": [_member_object(each) for each in found.members],
+        }
+        known["taken_per_second"] = found.taken_per_second
         show_json(known | {"warnings": _warnings(found.members), "queues": objects(headings, rows)})
         return
     for member in found.members:
-        typer.echo(f"member {member.client_id} at {member.address} reads {_wishes(member)}")
+        client = f"{member.client_id} at {member.address} ({member.language} {member.version})".replace(" ( )", "")
+        hold = f"holds {amount(len(member.held), 'queue')}, {amount(member.in_hand, 'message')} in hand"
+        typer.echo(f"member {client} reads {_wishes(member)}; {hold}")
+        for topic, its in sorted(member.rates.items()):
+            each = f"{its.done_per_second:.1f} messages/s, {its.failed_per_second:.1f} failed/s"
+            typer.echo(f"  {topic}: {each}, {its.took_ms:.1f} ms for each")
     if not found.members:
         typer.echo("no member is connected")
     for warning in _warnings(found.members):
         typer.secho(f"warning: {warning}", fg="yellow")
     if rows:
         show_table(headings, rows)
-    typer.echo(f"lag {amount(found.lag, 'message')}")
+    for topic, rate in found.taken_per_second.items():
+        typer.echo(f"{topic}: {rate:.1f} messages/s taken")
+    longest = f", the first of them there for {found.lag_seconds:.0f} s" if found.lag else ""
+    typer.echo(f"lag {amount(found.lag, 'message')}{longest}")
 
 
 @app.command()
@@ -259,7 +279,21 @@ def _summary(plan: GroupReset) -> str:
 
 
 def _member_object(member: Member) -> dict[str, object]:
-    return {"client": member.client_id, "address": member.address, "subscriptions": member.subscriptions}
+    return {
+        "client": member.client_id,
+        "address": member.address,
+        "language": member.language or None,
+        "version": member.version,
+        "subscriptions": member.subscriptions,
+        "queues": [f"{queue.topic} {queue.broker_name}/{queue.queue_id}" for queue in sorted(member.held)],
+        "in_hand": member.in_hand,
+        "rates": {
+            topic: {"done_per_second": rate.done_per_second, "failed_per_second": rate.failed_per_second}
+            | {"took_ms": rate.took_ms}
+            for topic, rate in member.rates.items()
+        },
+        "settings": member.settings,
+    }
 
 
 def _wishes(member: Member) -> str:

@@ -14,12 +14,15 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rocketlake.admin.words import noun
 from rocketlake.model.moment import moment_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = [
     "OUTPUT_DEFAULT",
@@ -36,6 +39,7 @@ __all__ = [
     "show_json",
     "show_line",
     "show_table",
+    "table_of",
     "tell",
     "tell_rows",
 ]
@@ -187,6 +191,16 @@ def _plain(value: object) -> Any:
 def show_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table; numbers stand right. Columns are never cut."""
     from rich.console import Console
+
+    raw = [tuple(row) for row in rows]
+    kept = [[_text(cell) for cell in row] for row in raw]
+    width = sum(max([len(heading), *(len(row[n]) for row in kept)]) + 2 for n, heading in enumerate(headings))
+    console = Console(highlight=False)
+    Console(highlight=False, width=max(console.width, width)).print(table_of(headings, raw))
+
+
+def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """The table itself, for a view that prints it again and again."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -199,9 +213,7 @@ def show_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for row in kept:
         table.add_row(*map(escape, row))
-    width = sum(max([len(heading), *(len(row[n]) for row in kept)]) + 2 for n, heading in enumerate(headings))
-    console = Console(highlight=False)
-    Console(highlight=False, width=max(console.width, width)).print(table)
+    return table
 
 
 def _text(cell: object) -> str:

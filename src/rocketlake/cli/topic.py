@@ -1,4 +1,4 @@
-"""`rocketlake topic create | spread | alter | list | show | delete`.
+"""`rocketlake topic create | spread | alter | list | show | purge | delete`.
 
 Owns        options and output of these commands.
 Must not know   how a cluster is asked, the effects of an alteration, how a topic is drained (admin/).
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from rocketlake.admin import TopicMade, TopicState
     from rocketlake.admin.topic_drain import Draining
     from rocketlake.admin.topics import Altered
+    from rocketlake.model.topic import TopicConfig
 
 __all__ = ["app"]
 
-app = CommandTree(help="Create, spread, alter, list, show and delete topics.")
+app = CommandTree(help="Create, spread, alter, list, show, purge and delete topics.")
 
 Name = Annotated[str, typer.Argument(help="Topic name.", show_default=False)]
 Attributes = Annotated[
@@ -182,7 +183,7 @@ def list_topics(
 
 @app.command()
 def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
-    """Show the queues of a topic: their offsets, and the time of the last message."""
+    """Show the queues of a topic: their offsets, and the times of the first and the last message they hold."""
     from rocketlake.admin import Admin
     from rocketlake.admin.topic_change import settings_text
 
@@ -191,22 +192,54 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
             return await admin.topic(topic)
 
     found = run(work())
-    headings = ("broker", "queue", "first offset", "next offset", "last message")
+    headings = ("broker", "queue", "first offset", "next offset", "first message", "last message")
     rows = [
-        (each.broker, each.queue_id, each.first_offset, each.next_offset, Moment(each.last_ms)) for each in found.queues
+        (each.broker, each.queue_id, each.first_offset, each.next_offset, Moment(each.first_ms), Moment(each.last_ms))
+        for each in found.queues
     ]
     if output is not OutputForm.TABLE:
         known = {"topic": topic, "messages": found.messages, "missing_on": found.missing_on}
+        known["settings"] = {broker: _settings(config) for broker, config in sorted(found.settings.items())}
         show_json(known | {"queues": objects(headings, rows)})
         return
     show_table(headings, rows)
     typer.echo(f"{amount(found.messages, 'message')}; {settings_text(found.settings)}")
+    for broker, config in sorted(found.settings.items()):
+        if config.attributes:
+            own = ", ".join(f"{name}={value}" for name, value in sorted(config.attributes.items()))
+            typer.echo(f"attributes on {broker}: {own}")
     if found.missing_on:
         typer.secho(
             f"warning: {', '.join(found.missing_on)} has no queue of this topic: the others carry all its messages;"
             f" `rocketlake topic spread {topic}` makes it there, too",
             fg="yellow",
         )
+
+
+@app.command()
+def purge(
+    topic: Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Annotated[bool, typer.Option("--force", help="Purge the topic even while consumer groups read it.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Delete all messages of a topic; it stays with its settings. Stop its senders: it is away for a moment."""
+    from rocketlake.admin import Admin
+
+    async def look() -> int:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.check_topic_deletion(topic, force=force)
+
+    async def work() -> list[str]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.purge_topic(topic, force=force)
+
+    count = run(look())
+    what = f"delete {amount(count, 'message')} of topic {topic}"
+    if agreed(what, yes=yes, dry_run=dry_run, topic=topic, messages=count):
+        brokers = run(work())
+        tell(f"{amount(count, 'message')} of topic {topic} deleted from {', '.join(brokers)}", brokers=brokers)
 
 
 @app.command()
@@ -235,3 +268,11 @@ def delete(
     if agreed(what, yes=yes, dry_run=dry_run, topic=topic, messages=count):
         brokers = run(work())
         tell(f"topic {topic} deleted from {', '.join(brokers)}", topic=topic, messages=count, brokers=brokers)
+
+
+def _settings(config: TopicConfig) -> dict[str, object]:
+    from rocketlake.model.topic import Perm
+
+    perm = ("r" if config.perm & Perm.READ else "") + ("w" if config.perm & Perm.WRITE else "")
+    queues = {"read_queues": config.read_queues, "write_queues": config.write_queues}
+    return {**queues, "perm": perm, "order": config.order, "attributes": dict(config.attributes)}

@@ -15,6 +15,7 @@ import typer
 from rocketlake.cli import (
     acl,
     broker,
+    cluster,
     context,
     dlq,
     follow,
@@ -31,11 +32,13 @@ from rocketlake.cli import (
     topic,
     transaction,
 )
+from rocketlake.cli.bench import bench
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.consume import consume
 from rocketlake.cli.context_files import apply_context
 from rocketlake.cli.produce import produce
 from rocketlake.cli.takeover import takeover
+from rocketlake.cli.top import top
 
 __all__ = ["app"]
 
@@ -50,9 +53,12 @@ servers = CommandTree(help="Start one server in the foreground, until Ctrl-C.")
 servers.command("broker", serves=True)(serve.broker)
 servers.command("namesrv", serves=True)(serve.namesrv)
 app.add_typer(servers, name="run")
+app.command("top")(top)
+app.command("bench")(bench)
 app.command("follow", serves=True)(follow.follow)
 app.command("takeover")(takeover)
 app.add_typer(context.app, name="context")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce)

@@ -12,20 +12,22 @@ from rocketlake.cli.tree import app
 
 SERVERS = {"up", "run broker", "run namesrv", "follow"}
 READS = {
-    "acl explain", "acl show", "acl users", "broker list", "broker show", "context list", "context show", "dlq list",
+    "acl explain", "acl show", "acl users", "broker list", "broker show", "cluster show",
+    "context list", "context show", "dlq list",
     "dlq show", "group list", "group show", "lake files", "lake history", "lake info", "message get", "message trace",
     "pipeline check", "replicas history", "replicas list", "replicas show", "schedule list", "spark offsets show",
-    "consume", "topic list", "topic show", "transaction list",
+    "consume", "top", "topic list", "topic show", "transaction list",
 }  # fmt: skip
 CHANGES = {
-    "acl add", "acl allow", "acl change", "acl deny", "acl import", "context add", "context use", "group alter",
-    "group create", "lake compact", "lake create", "pipeline export", "pipeline run", "produce", "replay",
-    "store convert", "topic alter", "topic create", "topic spread", "transaction check",
+    "acl add", "acl allow", "acl change", "acl deny", "acl import", "bench", "context add", "context use",
+    "group alter", "group create", "lake compact", "lake create", "pipeline export", "pipeline run", "produce",
+    "replay", "store convert", "topic alter", "topic create", "topic spread", "transaction check",
 }  # fmt: skip
 TAKES_AWAY = {
     "acl forget", "acl remove", "broker config", "context remove", "dlq drop", "dlq resend", "group delete",
     "group reset", "lake clean", "lake expire", "replicas elect", "replicas hand-over", "replicas move",
     "replicas rebuild", "replicas remove", "schedule cancel", "spark offsets set", "takeover", "topic delete",
+    "topic purge",
 }  # fmt: skip
 """These ask first. So do changes that cannot be undone by the same command."""
 
