@@ -68,7 +68,7 @@ class ClusterGroups:
                 continue
             offsets = await self.offsets(name)
             topics = sorted({queue.topic for queue in offsets if not is_retry_topic(queue.topic)})
-            lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
+            lag = sum(each.lag for each in offsets.values())
             taken = await self._taken(name, "")
             rows.append(GroupSummary(name, len(await self.connected(name)), lag, topics, taken))
         return rows
@@ -86,10 +86,12 @@ class ClusterGroups:
                 queue.broker_name,
                 queue.queue_id,
                 next_offset=each.broker_offset,
-                consumed=each.consumer_offset,
+                consumed=max(each.consumer_offset, each.pop_offset or 0),
                 last_consumed_ms=each.last_timestamp,
                 lag_seconds=_seconds(queue, each, since, now_ms),
                 member=holders.get(queue, ""),
+                in_flight=each.pop_in_flight or 0,
+                overdue=each.pop_overdue or 0,
             )
             for queue, each in offsets.items()
         ]

@@ -123,6 +123,9 @@ class QueueLag:
 
     `lag_seconds`: how long the first message that it has not consumed lies there; None if that is not known. `member`:
     the client that holds the queue, "" if none says so.
+
+    Of a group that pops: the offset is what it pops next, `in_flight` the messages that were popped and are not
+    acknowledged, `overdue` those of them whose time is over: they come again in a moment.
     """
 
     topic: str
@@ -133,11 +136,13 @@ class QueueLag:
     last_consumed_ms: int
     lag_seconds: float | None = None
     member: str = ""
+    in_flight: int = 0
+    overdue: int = 0
 
     @property
     def lag(self) -> int:
         """Messages that the group has not consumed."""
-        return self.next_offset - self.consumed
+        return self.next_offset - self.consumed + self.in_flight + self.overdue
 
 
 @dataclass(frozen=True, slots=True)

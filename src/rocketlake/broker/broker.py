@@ -143,6 +143,7 @@ class Broker(Service):
             reading=self.reading,
             sending=self.sending,
             delay=self.delay,
+            popping=self.popping,
         )
         sequences = self.sending.sequences
         self.editions = Editions(
@@ -247,6 +248,7 @@ class Broker(Service):
             delay=self.delay,
             replicas=self.replicas,
             transactions=self.transactions,
+            popping=self.popping,
             dispatcher=self._dispatcher,
         )
 

@@ -11,12 +11,14 @@ from collections.abc import AsyncGenerator, Iterator
 
 from rocketlake.broker.metrics.connected import client_families
 from rocketlake.broker.metrics.lag import GroupLag
+from rocketlake.broker.metrics.pops import pop_families
 from rocketlake.broker.metrics.storage import storage_families
 from rocketlake.broker.metrics.traffic import traffic_families
 from rocketlake.broker.metrics.waiting import WaitingMessages
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.popping import Popping
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.transactions import Transactions
@@ -43,6 +45,7 @@ class BrokerFamilies:
         delay: Delay,
         replicas: Replicas,
         transactions: Transactions,
+        popping: Popping,
         dispatcher: Dispatcher,
     ) -> None:
         self._ground = ground
@@ -51,7 +54,8 @@ class BrokerFamilies:
         self._replicas = replicas
         self._dispatcher = dispatcher
         self._waiting = WaitingMessages(ground.store, delay.schedule, delay.timer, transactions.ledger, ground.clock)
-        self._lag = GroupLag(ground.offsets, ground.topics, ground.groups, ground.store, ground.clock)
+        self._popping = popping
+        self._lag = GroupLag(ground.offsets, ground.topics, ground.groups, popping.progress, ground.store, ground.clock)
 
     async def collect(self, pace: Pace) -> AsyncGenerator[Family, None]:
         """Everything, while the broker serves."""
@@ -69,6 +73,8 @@ class BrokerFamilies:
         async with contextlib.aclosing(self._waiting.families()) as families:
             async for family in families:
                 yield family
+        for family in pop_families(self._popping.hold, self._popping.revive):
+            yield family
         for family in self._copies():
             yield family
         async with contextlib.aclosing(self._lag.families(pace)) as families:

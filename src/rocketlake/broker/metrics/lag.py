@@ -18,6 +18,7 @@ from rocketlake.base.errors import StoreError
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.metrics.labels import lag_labels
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.progress import PopProgress
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import keeps_first_offsets
 from rocketlake.model.positions import QueueOffset
@@ -41,6 +42,8 @@ class _Row(NamedTuple):
     lag_ms: int
     unacked: int
     """Messages handed out, but not committed."""
+    overdue: int
+    """Popped messages among them that were not acknowledged in time, and come again in a moment."""
     waiting: int
     """Messages not handed out yet."""
     waiting_ms: int
@@ -57,6 +60,12 @@ _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[_Row], float]], ...]] = (
         "milliseconds",
         "Age of the oldest message not handed out",
         lambda row: row.waiting_ms,
+    ),
+    (
+        "rocketlake_group_overdue_messages",
+        "",
+        "Messages popped, not acknowledged in time, and not brought back yet",
+        lambda row: row.overdue,
     ),
     ("rocketmq_consumer_ready_messages", "", "Messages not handed out", lambda row: row.waiting),
     ("rocketlake_group_lag", "seconds", "Age of the oldest message not committed", lambda row: row.lag_ms / 1000),
@@ -79,11 +88,18 @@ class GroupLag:
     """The lag of all groups of one broker."""
 
     def __init__(
-        self, offsets: OffsetTable, topics: TopicTable, groups: GroupTable, store: MessageStore, clock: Clock
+        self,
+        offsets: OffsetTable,
+        topics: TopicTable,
+        groups: GroupTable,
+        pops: PopProgress,
+        store: MessageStore,
+        clock: Clock,
     ) -> None:
         self._offsets = offsets
         self._topics = topics
         self._groups = groups
+        self._pops = pops
         self._store = store
         self._clock = clock
         self._known: dict[_Place, int] = {}
@@ -104,24 +120,31 @@ class GroupLag:
 
     async def _row(self, group: str, topic: str, offsets: list[int], known: dict[_Place, int]) -> _Row:
         now = self._clock.now_ms()
-        lag = unacked = waiting = largest = 0
+        lag = unacked = overdue = waiting = largest = 0
         oldest = oldest_waiting = int(now)
         for queue_id, offset in enumerate(offsets):
             end = self._store.max_offset(topic, queue_id)
+            popped = self._pops.of(group, topic, queue_id)
+            in_flight = popped.in_flight + popped.overdue
+            lag += in_flight
+            unacked += in_flight
+            overdue += popped.overdue
+            largest = max(largest, in_flight)
+            offset = max(offset, popped.next_offset)
             if offset < 0 or offset >= end:
                 continue  # without an offset the group begins where its settings say
-            handed = min(end, max(offset, self._offsets.query_pull(group, topic, queue_id)))
+            handed = min(end, max(offset, popped.handed, self._offsets.query_pull(group, topic, queue_id)))
             lag += end - offset
             unacked += handed - offset
             waiting += end - handed
-            largest = max(largest, end - offset)
+            largest = max(largest, end - offset + in_flight)
             oldest = min(oldest, await self._stored_ms((topic, queue_id, offset), known) or oldest)
             if handed < end:
                 oldest_waiting = min(
                     oldest_waiting, await self._stored_ms((topic, queue_id, handed), known) or oldest_waiting
                 )
         labels = lag_labels(group, topic)
-        return _Row(labels, lag, max(0, now - oldest), unacked, waiting, max(0, now - oldest_waiting), largest)
+        return _Row(labels, lag, max(0, now - oldest), unacked, overdue, waiting, max(0, now - oldest_waiting), largest)
 
     async def _stored_ms(self, place: _Place, known: dict[_Place, int]) -> int:
         """The store time of the first readable message from this place on; 0 if it is not known yet."""

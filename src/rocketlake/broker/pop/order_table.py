@@ -127,6 +127,11 @@ class OrderTable(SavedTable):
             flight.visible_ms = {**(flight.visible_ms or {}), offset: visible_ms}
             self._note_change()
 
+    def handed(self, key: _Key) -> int:
+        """The offset behind the last message in flight; -1 if none is."""
+        flight = self._in_flight.get(key)
+        return flight.offsets[-1] + 1 if flight is not None and flight.open_offsets() else -1
+
     def forget(self, key: _Key) -> None:
         """The group goes on elsewhere in this queue."""
         if self._in_flight.pop(key, None) is not None:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.popped import Popped, named_anew, offsets_of, records_of
 from rocketlake.broker.pop.positions import PopPositions
@@ -82,6 +83,7 @@ class PopReads:
         positions: PopPositions,
         log: ReviveLog,
         orders: OrderTable,
+        in_flight: InFlight,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -91,6 +93,7 @@ class PopReads:
         self._positions = positions
         self._log = log
         self._orders = orders
+        self._in_flight = in_flight
         self._clock = clock
         self._turn = 0
 
@@ -251,6 +254,7 @@ class PopReads:
             found.rest += len(offsets)
             return
         self._positions.move(group, topic, queue_id, result.next_offset)
+        self._in_flight.add((group, topic, queue_id), point.due_ms, len(offsets))
         pieces: list[Buffer] = list(result.slices)
         if mark != NO_RETRY and not self._config.now.shows_retry_topic:
             pieces = [

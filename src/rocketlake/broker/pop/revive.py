@@ -27,6 +27,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.positions import PopPositions
 from rocketlake.broker.pop.retries import PopRetries
 from rocketlake.broker.pop.revive_log import ACK_TAG, ACKS_TAG, CHECK_POINT_TAG, ReviveLog
@@ -91,6 +92,7 @@ class ReviveQueue:
         groups: GroupTable,
         positions: PopPositions,
         retries: PopRetries,
+        in_flight: InFlight,
         delivered_ms: Callable[[], int],
         clock: Clock,
     ) -> None:
@@ -103,6 +105,7 @@ class ReviveQueue:
         self._groups = groups
         self._positions = positions
         self._retries = retries
+        self._in_flight = in_flight
         self._delivered_ms = delivered_ms
         self._clock = clock
         self._warnings = RareWarnings(_log, clock=clock)
@@ -131,6 +134,17 @@ class ReviveQueue:
         """True if there are records to read, or to deal with."""
         is_behind = self._next < self._store.max_offset(self._log.topic, self._id)
         return self._store.is_complete and (is_behind or bool(self._open) or bool(self._early))
+
+    @property
+    def behind(self) -> int:
+        """Records that are not done with."""
+        return max(0, self._store.max_offset(self._log.topic, self._id) - (self._done + 1))
+
+    @property
+    def late_ms(self) -> int:
+        """How long the time of the oldest check point is over that is not dealt with; 0: of none."""
+        oldest = next(iter(self._open.values()), None)
+        return 0 if oldest is None else max(0, self._clock.now_ms() - oldest.point.due_ms)
 
     async def pass_over(self) -> None:
         """Read what has come, deal with what is due."""
@@ -213,9 +227,11 @@ class ReviveQueue:
     def _bring_back(self, opened: _Open) -> bool:
         """Put what is not acknowledged into the retry topic; False: not all of it yet. Raises NotInMemory."""
         point = opened.point
+        key = point.group, point.topic, point.queue_id
         why = self._why_not(point)
         if why:
             self._warnings.warn(point.group, "popped messages do not come again: %s", why)
+            self._in_flight.take(key, point.due_ms, len(opened.left))
             return True
         if not self._retries.is_ready(point):
             return False
@@ -229,6 +245,7 @@ class ReviveQueue:
             if message is not None and not is_there and not self._retries.put(message, point):
                 return False
             opened.left.discard(offset)
+            self._in_flight.take(key, point.due_ms)
         return True
 
     def _why_not(self, point: CheckPoint) -> str:
@@ -264,19 +281,19 @@ class Revive(Service):
         """`interval_ms`: reviveInterval. `is_ready`: True once the log can be read up to its end at the start."""
         super().__init__("pop-revive", clock)
         self._is_ready = is_ready
-        self._queues = queues
+        self.queues = queues
         self._positions = positions
         self._interval_ms = interval_ms
 
     async def start(self) -> None:
         """Begin with what is not known to be done with."""
         await super().start()
-        for queue in self._queues:
+        for queue in self.queues:
             queue.start()
         self.every("passes", self._interval_ms / 1000, self._pass_over)
 
     async def _pass_over(self) -> None:
         self._positions.hurry()
-        for queue in self._queues:
+        for queue in self.queues:
             if self._is_ready() and queue.has_work:
                 await queue.pass_over()

@@ -19,6 +19,7 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.intake.put_answer import put_failure
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import ILLEGAL, STALE, OrderTable
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
@@ -51,6 +52,7 @@ class Ack:
         intake: Intake,
         offsets: OffsetTable,
         orders: OrderTable,
+        in_flight: InFlight,
         hold: PopHold,
         clock: Clock,
     ) -> None:
@@ -61,6 +63,7 @@ class Ack:
         self._intake = intake
         self._offsets = offsets
         self._orders = orders
+        self._in_flight = in_flight
         self._hold = hold
         self._clock = clock
 
@@ -74,8 +77,15 @@ class Ack:
             return self._ack_in_order(
                 (header.consumer_group, header.topic, header.queue_id), header.offset, handle.pop_ms
             )
-        result = self._log.put_ack(header.consumer_group, header.topic, handle, header.offset)
+        result = self._put_ack(header, handle)
         return self._when_safe(request, result, Reply)
+
+    def _put_ack(self, header: AckHeader, handle: PopHandle) -> PutResult:
+        result = self._log.put_ack(header.consumer_group, header.topic, handle, header.offset)
+        if result.status.is_stored:
+            key = header.consumer_group, header.topic, header.queue_id
+            self._in_flight.take(key, handle.pop_ms + handle.invisible_ms)
+        return result
 
     def change(self, request: Request) -> Reply | Held:
         """CHANGE_MESSAGE_INVISIBLETIME."""
@@ -99,8 +109,10 @@ class Ack:
             topic=header.topic,
         )
         result = self._log.put_check_point(point, handle.revive_queue)
-        if result.status.is_stored and (handle.start_offset, handle.pop_ms) != (header.offset, now_ms):
-            result = self._log.put_ack(header.consumer_group, header.topic, handle, header.offset)
+        if result.status.is_stored:
+            self._in_flight.add((header.consumer_group, header.topic, header.queue_id), point.due_ms, 1)
+            if (handle.start_offset, handle.pop_ms) != (header.offset, now_ms):
+                result = self._put_ack(header, handle)
         answer = ChangeInvisibleReplyHeader(
             pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue
         )
@@ -129,9 +141,11 @@ class Ack:
                 start_offset=entry.start_offset,
                 topic=topic,
             )
-            last = self._log.put_acks(record, offsets, entry.revive_queue, entry.pop_ms + entry.invisible_ms)
+            due_ms = entry.pop_ms + entry.invisible_ms
+            last = self._log.put_acks(record, offsets, entry.revive_queue, due_ms)
             if not last.status.is_stored:
                 break
+            self._in_flight.take((entry.group, topic, entry.queue_id), due_ms, len(offsets))
         return Reply() if last is None else self._when_safe(request, last, Reply)
 
     def _batches(self, entries: list[AckEntry]) -> Iterator[tuple[AckEntry, str, list[int]]]:

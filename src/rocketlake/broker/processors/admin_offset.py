@@ -22,6 +22,7 @@ from rocketlake.broker.counters import GROUP_GET_NUMS
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.progress import PopProgress
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
@@ -74,6 +75,7 @@ class AdminOffset:
         hold: PullHold,
         stats: BrokerStats,
         identity: Callable[[], Identity],
+        pops: PopProgress,
         clock: Clock,
     ) -> None:
         self._topics = topics
@@ -85,6 +87,7 @@ class AdminOffset:
         self._hold = hold
         self._stats = stats
         self._identity = identity
+        self._pops = pops
         self._clock = clock
 
     def all(self, _request: Request) -> ReplySteps:
@@ -219,11 +222,17 @@ class AdminOffset:
 
     def _progress(self, group: str, name: str, queue_id: int) -> GroupOffsets:
         consumed = max(0, self._offsets.query(group, name, queue_id))
+        popped = self._pops.of(group, name, queue_id)
+        handed = max(consumed, popped.next_offset, popped.handed, self._offsets.query_pull(group, name, queue_id))
         return GroupOffsets(
             broker_offset=self._store.max_offset(name, queue_id),
             consumer_offset=consumed,
-            pull_offset=max(consumed, self._offsets.query_pull(group, name, queue_id)),
+            # mqadmin shows as in flight what lies between the two offsets
+            pull_offset=max(handed, consumed + popped.in_flight + popped.overdue),
             last_timestamp=max(0, self._stored_ms(name, queue_id, consumed - 1)),
+            pop_offset=popped.next_offset if popped.next_offset > consumed else None,
+            pop_in_flight=popped.in_flight or None,
+            pop_overdue=popped.overdue or None,
         )
 
     def _span(self, group: str, name: str, queue_id: int) -> ConsumeTimeSpan:

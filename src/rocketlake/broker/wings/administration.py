@@ -18,6 +18,7 @@ from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.popping import Popping
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.wing import Wing
@@ -42,6 +43,7 @@ class Administration(Wing):
         reading: Reading,
         sending: Sending,
         delay: Delay,
+        popping: Popping,
     ) -> None:
         super().__init__("administration", ground.clock)
         self._ground = ground
@@ -50,6 +52,7 @@ class Administration(Wing):
         self._reading = reading
         self._sending = sending
         self._delay = delay
+        self._popping = popping
         tables = (*self._topic_rows(), *self._group_rows(), *self._offset_rows())
         self.rows = (*tables, *self._server_rows())
         self.codes_of_master: list[int] = [
@@ -113,6 +116,7 @@ class Administration(Wing):
             hold=self._reading.hold,
             stats=ground.stats,
             identity=ground.role.identity,
+            pops=self._popping.progress,
             clock=ground.clock,
         )
         position = AdminPosition(consumers, ground.offsets, ground.store, ground.cold_requests, self._clients.push)

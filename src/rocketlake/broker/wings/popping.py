@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from rocketlake.broker.dispatch_table import pop_rows
 from rocketlake.broker.pop.catch_up import PopCatchUp
+from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import PopReads
 from rocketlake.broker.pop.positions import PopPositions
+from rocketlake.broker.pop.progress import PopProgress
 from rocketlake.broker.pop.retries import PopRetries
 from rocketlake.broker.pop.revive import Revive, ReviveQueue
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
@@ -36,6 +38,8 @@ class Popping(MasterWing):
         self.positions = PopPositions(store, ground.offsets)
         self.orders = OrderTable(ground.table_path("consumerOrderInfo.json"), ground.seams.files, clock)
         self.tables = (self.orders,)
+        self.in_flight = InFlight(clock)
+        self.progress = PopProgress(self.positions, self.orders, self.in_flight)
         held = config.now.held_pops_max, config.now.held_pulls_of_one_max
         self.hold = PopHold("pop-hold", clock, ground.turns, *held)
         timer_enabled = ground.timer_rules.is_enabled
@@ -49,6 +53,7 @@ class Popping(MasterWing):
             positions=self.positions,
             log=log,
             orders=self.orders,
+            in_flight=self.in_flight,
             clock=clock,
         )
         pop = PopMessage(
@@ -80,16 +85,18 @@ class Popping(MasterWing):
             intake=ground.intake,
             offsets=ground.offsets,
             orders=self.orders,
+            in_flight=self.in_flight,
             hold=self.hold,
             clock=clock,
         )
         ground.topics.on_change.append(self._topic_changed)
-        store.after_cut.append(lambda _end: self.positions.clear())
+        store.after_cut.append(lambda _end: self._forget_all())
         self.rows = tuple(pop_rows(pop, ack, look))
         self.listeners = (self.hold, self.notifications)
-        self.adopt(self.catch_up, self._revive(ground, log, delay), self.notifications, self.hold)
+        self.revive = self._make_revive(ground, log, delay)
+        self.adopt(self.catch_up, self.revive, self.notifications, self.hold)
 
-    def _revive(self, ground: Ground, log: ReviveLog, delay: Delay) -> Revive:
+    def _make_revive(self, ground: Ground, log: ReviveLog, delay: Delay) -> Revive:
         config, store, clock = ground.config, ground.store, ground.clock
         timer_enabled = ground.timer_rules.is_enabled
         retries = PopRetries(
@@ -112,6 +119,7 @@ class Popping(MasterWing):
                 groups=ground.groups,
                 positions=self.positions,
                 retries=retries,
+                in_flight=self.in_flight,
                 delivered_ms=lambda: delay.timer.next_tick if timer_enabled else clock.now_ms(),
                 clock=clock,
             )
@@ -121,7 +129,11 @@ class Popping(MasterWing):
 
     def follow(self) -> None:
         """The new master hands out from where the group knows of check points."""
+        self._forget_all()
+
+    def _forget_all(self) -> None:
         self.positions.clear()
+        self.in_flight.clear()
 
     def store_stopped(self) -> None:
         """All check points are on disk."""
@@ -130,4 +142,5 @@ class Popping(MasterWing):
     def _topic_changed(self, topic: str) -> None:
         if self._topics.get(topic) is None:
             self.positions.forget_topic(topic)
+            self.in_flight.forget_topic(topic)
             self.orders.forget_topic(topic)

@@ -79,6 +79,18 @@ class GroupOffsets(Entry, kw_only=True):
     consumer_offset: int = 0
     last_timestamp: int = 0
     pull_offset: int = 0
+    pop_offset: int | None = None
+    """Ours, and so are the next two: the offset that is popped next, if it is not the committed one."""
+    pop_in_flight: int | None = None
+    """Popped and not acknowledged, in time."""
+    pop_overdue: int | None = None
+    """Popped and not acknowledged in time: they come again in a moment."""
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group is not done with."""
+        consumed = max(self.consumer_offset, self.pop_offset or 0)
+        return self.broker_offset - consumed + (self.pop_in_flight or 0) + (self.pop_overdue or 0)
 
 
 GroupRows = Iterator[tuple[MessageQueue, GroupOffsets] | Wait]
