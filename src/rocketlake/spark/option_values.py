@@ -22,7 +22,7 @@ _CLIENT_HINT = (
     "secret must never stand in an option: Spark shows options in plans and logs"
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_DURATIONS = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_DURATIONS = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,11 @@ class Given:
         return number
 
     def duration_ms(self, name: str, default: str) -> int:
-        """Milliseconds of `500ms`, `30s`, `15m`, `1h`; a number alone is milliseconds."""
+        """Milliseconds of `500ms`, `30s`, `15m`, `1h`, `7d`; a number alone is milliseconds."""
         text = self.text(name, default).lower()
-        found = re.fullmatch(r"([0-9]{1,12})\s*(ms|s|sec|m|min|h|)", text)
+        found = re.fullmatch(r"([0-9]{1,12})\s*(ms|s|sec|m|min|h|d|)", text)
         if not found:
-            raise UsageError(f"option '{name}' is '{text}'", hint="give a time like 500ms, 30s, 15m or 1h")
+            raise UsageError(f"option '{name}' is '{text}'", hint="give a time like 500ms, 30s, 15m, 1h or 7d")
         return int(found[1]) * _DURATIONS[found[2]]
 
     def namesrv(self) -> str:

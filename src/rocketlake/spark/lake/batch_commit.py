@@ -15,11 +15,12 @@ from pyspark.sql.datasource import WriterCommitMessage
 from rocketlake.base.crash_point import crash_point
 from rocketlake.base.errors import InternalError, StoreError
 from rocketlake.base.logs import get_logger
-from rocketlake.spark.lake.description import Descriptions
+from rocketlake.spark.lake.description import Descriptions, TableDescription
 from rocketlake.spark.lake.messages import TaskWritten, parts_by_table
 from rocketlake.spark.lake.offset_ranges import beyond
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import BatchPart, LakeTable
+from rocketlake.spark.lake.upserts.on_driver import forget_changes, forget_superseded, with_changes
 from rocketlake.spark.places.location import Location
 
 __all__ = ["abort_batch", "commit_batch"]
@@ -48,7 +49,10 @@ def _commit(location: Location, part: BatchPart) -> None:
     crash_point("lake.before_commit")
     if part.bad_rows:
         log.warning("%s: %d rows of batch %d of query %s are bad", location, part.bad_rows, part.batch, part.query)
-    if part.files and table.append(part, description):
+    if part.changes:
+        if _commit_changes(table, part, description):
+            return
+    elif part.files and table.append(part, description):
         crash_point("lake.after_commit")
         return
     last = table.last_batch(part.query)
@@ -57,11 +61,26 @@ def _commit(location: Location, part: BatchPart) -> None:
         _check_repeated(table, part, last)
 
 
+def _commit_changes(table: LakeTable, part: BatchPart, description: TableDescription) -> bool:
+    """True if the batch was committed; False if the table has it, or has nothing to learn from it."""
+    assert part.rule is not None
+    last = table.last_batch(part.query)
+    if last is not None and last >= part.batch:
+        return False
+    whole = with_changes(table, part, part.rule, description)
+    if not (whole.files and table.append(whole, description)):
+        return False
+    crash_point("lake.after_commit")
+    forget_changes(table, part)
+    forget_superseded(table, part, whole)
+    return True
+
+
 def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
     """The table has this batch: check that it has just these rows."""
     where = f"table {table.place.url()}, query {part.query}, batch {part.batch}"
     known = table.find(part.query, part.batch)
-    if part.files:
+    if part.files or part.changes:
         if known is not None and known.attempts == part.attempts:
             return
         raise StoreError(
@@ -99,9 +118,10 @@ def abort_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> N
         return
     for location, part in parts_by_table(written, batch):
         description = Descriptions(location).latest()
-        if description is None or not part.files:
+        if description is None or not (part.files or part.changes):
             continue
         table = open_table(location, description.table_format)
+        forget_changes(table, part)
         last = table.last_batch(part.query)
         if last is not None and last >= part.batch:
             known = table.find(part.query, part.batch)

@@ -36,6 +36,8 @@ class TableDescription:
     """`rows`, or `dead letters` for a __dlq table."""
     partition_by: tuple[str, ...]
     schema: StructType
+    merge: str = ""
+    """What must stay of the rule by which it is kept up to date; empty for a table that only grows."""
 
     def with_schema(self, schema: StructType) -> TableDescription:
         """The next version."""
@@ -50,7 +52,8 @@ class TableDescription:
                 "kind": self.kind,
                 "partitionBy": self.partition_by,
                 "schema": self.schema.jsonValue(),
-            },
+            }
+            | ({"merge": self.merge} if self.merge else {}),
             indent=1,
         ).encode()
 
@@ -64,6 +67,7 @@ class TableDescription:
             str(value["kind"]),
             tuple(map(str, value["partitionBy"])),
             StructType.fromJson(value["schema"]),
+            str(value.get("merge", "")),
         )
 
 

@@ -37,6 +37,8 @@ class PartitionWriter:
         self.partition = partition
         self.gathered = 0
         self.files: list[DataFile] = []
+        self.footer: dict[str, str] = {}
+        """Texts that each file finished from now on has beside its rows."""
         self._schema = schema
         self._begin = begin
         self._compression = compression
@@ -81,7 +83,7 @@ class PartitionWriter:
 
     def _finish(self) -> None:
         if self._open is not None:
-            self.files.append(self._open.close(self.partition))
+            self.files.append(self._open.close(self.partition, self.footer))
             self._open = None
 
 
@@ -106,7 +108,9 @@ class _OpenFile:
         self._rows += len(rows)
         self._writer.write_table(rows, row_group_size=max(1, len(rows)))
 
-    def close(self, partition: Partition) -> DataFile:
+    def close(self, partition: Partition, footer: dict[str, str]) -> DataFile:
+        if footer:
+            self._writer.add_key_value_metadata(footer)
         self._writer.close()
         size = self.bytes
         self._file.close()

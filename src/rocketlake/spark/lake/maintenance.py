@@ -94,7 +94,8 @@ def compact(where: Where, target_bytes: int, *, dry_run: bool, progress: Progres
     before = table.files()
     # Read after the files: a column is described before the first file that has it is committed.
     description = open_described(where)[1]
-    plan = list(plan_compaction(before, target_bytes))
+    # The files of a table that is kept up to date by key are as large as its buckets.
+    plan = [] if description.merge else list(plan_compaction(before, target_bytes))
     for rewrite in plan if dry_run else ():
         _say(progress, rewrite)
     if dry_run:
@@ -206,7 +207,7 @@ def clean(where: Where, *, grace_seconds: int, abandoned: bool, dry_run: bool, n
     if not dry_run:
         table.recover()
     deleted = 0
-    for orphan in [*table.orphans(), *_half_made(table.place)]:
+    for orphan in dict.fromkeys([*table.orphans(), *_half_made(table.place), *_staged_changes(table.place)]):
         match = _ORPHAN.fullmatch(orphan.name)
         written_ms = table.place.modified_ms(orphan)
         if written_ms is None or now - written_ms / 1000 < grace_seconds:
@@ -230,6 +231,11 @@ def _half_made(place: Place) -> list[PurePath]:
     # Left by put_if_absent, if it is killed before it gives the file its name.
     folders = [place.path / SIDECAR / name for name in ("log", "description")]
     return [folder / name for folder in folders for name in place.names(folder) if name.startswith(".")]
+
+
+def _staged_changes(place: Place) -> list[PurePath]:
+    folder = place.path / SIDECAR / "changes"
+    return [folder / name for name in place.names(folder)]
 
 
 def _named(partition: Partition) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rocketlake.base.errors import InternalError, StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
+from rocketlake.spark.lake.merge_rule import MergeRule
 from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
 from rocketlake.spark.lake.tables.table import BatchPart, DataFile
 from rocketlake.spark.places.location import Location
@@ -28,6 +29,9 @@ class TableWritten:
     dead_letters: bool
     files: list[DataFile] = field(default_factory=list)
     offsets: OffsetRanges = field(default_factory=dict)
+    replaced: list[DataFile] = field(default_factory=list)
+    changes: list[DataFile] = field(default_factory=list)
+    rule: MergeRule | None = None
     bad_rows: int = 0
     content: BatchContent = field(default_factory=BatchContent)
 
@@ -64,15 +68,32 @@ def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -
 def _part(query: str, batch: int, shares: Iterable[tuple[str, TableWritten]]) -> BatchPart:
     offsets: OffsetRanges = {}
     files: list[DataFile] = []
+    replaced: list[DataFile] = []
+    changes: list[DataFile] = []
+    rule: MergeRule | None = None
     attempts: set[str] = set()
     bad_rows = 0
     content = BatchContent()
     for attempt, share in shares:
         merge(offsets, share.offsets)
         files += share.files
+        replaced += share.replaced
+        changes += share.changes
+        rule = rule or share.rule
         bad_rows += share.bad_rows
         content += share.content
-        if share.files:
+        if share.files or share.changes:
             attempts.add(attempt)
     files.sort(key=lambda file: file.name)
-    return BatchPart(query, batch, tuple(sorted(attempts)), tuple(files), offsets, bad_rows, content)
+    return BatchPart(
+        query,
+        batch,
+        tuple(sorted(attempts)),
+        tuple(files),
+        offsets,
+        bad_rows,
+        content,
+        replaced=tuple(replaced),
+        changes=tuple(changes),
+        rule=rule,
+    )

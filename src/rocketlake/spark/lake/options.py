@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.lake.catalogs import CATALOG_OPTIONS, catalog_settings
+from rocketlake.spark.lake.merge_rule import MERGE_OPTIONS, MergeRule, merge_rule
 from rocketlake.spark.option_values import Given, OptionNames
 from rocketlake.spark.places.location import Location, location_of
 from rocketlake.spark.places.settings import STORE_OPTIONS
@@ -24,14 +25,17 @@ DESCRIPTIONS: dict[str, str] = {
     "tableLayout": "`single` (default): one table at `path`; `topic`: a table for each topic, at `path`/topic",
     "partitionBy": "columns, comma separated; default `storeDay` (day of `storeTimestamp`, UTC) where there is one; "
     "`none`",
-    "bodyFormat": "`raw` (default): the columns as they are; `json`, `avro`, `protobuf`: the body's fields as columns",
-    "bodySchema": "json: columns as DDL, `id bigint, price double`; without it they are inferred",
+    "bodyFormat": "`raw` (default): the columns as they are; `json`, `avro`, `protobuf`: the body's fields as columns;"
+    " `debezium`: the row in a change, [upserts](lake_upserts.md)",
+    "bodySchema": "json: columns as DDL, `id bigint, price double`; without it they are inferred; debezium: those of"
+    " the row (required)",
     "avroSchema": "avro: the writers' schema, as JSON text or as path of an .avsc file",
     "protobufDescriptor": "protobuf: path of a descriptor set (`protoc --include_imports -o FILE`)",
     "protobufMessage": "protobuf: full name of the message, `shop.Order`",
     "includeBody": "keep the raw body beside its fields; default `false`",
     "onBadRecord": "`dlq` (default): rows that cannot be stored go to the table `<path>__dlq` or `<topic>__dlq`; "
     "`fail`: stop; `skip`: drop and count them",
+    **MERGE_OPTIONS,
     "compareReplays": "`true` (default): a batch that is written again must have the rows it had; `false`: not "
     "compared, for rows that are other ones each time (`uuid()`, `rand()`)",
     "compression": "`zstd` (default), `snappy`, `lz4` or `none`",
@@ -59,7 +63,7 @@ NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS | STORE_OPTIONS | CATALOG_OPTI
 _FORMATS = ("parquet", "delta", "iceberg")
 _STORED_FORMATS = ("delta", "parquet", "iceberg")
 _OF_BODY_FORMAT = {
-    "bodySchema": "json",
+    "bodySchema": "json, debezium",
     "avroSchema": "avro",
     "protobufDescriptor": "protobuf",
     "protobufMessage": "protobuf",
@@ -81,6 +85,7 @@ class LakeOptions:
     protobuf_message: str
     include_body: bool
     on_bad_record: str
+    merge: MergeRule | None
     compare_replays: bool
     compression: str
     target_file_bytes: int
@@ -92,20 +97,22 @@ class LakeOptions:
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions:
     """Check every option; UsageError names the option, its value and the cure."""
     given = NAMES.given(options)
-    body_format = given.choice("bodyFormat", ("raw", "json", "avro", "protobuf"))
+    body_format = given.choice("bodyFormat", ("raw", "json", "avro", "protobuf", "debezium"))
     for name, owner in _OF_BODY_FORMAT.items():
-        if name in given and body_format != owner:
+        if name in given and body_format not in owner.split(", "):
             raise UsageError(f"option '{name}' belongs to bodyFormat = {owner}, not {body_format}", hint="remove it")
-    for name in ("avroSchema", "protobufDescriptor", "protobufMessage"):
-        if _OF_BODY_FORMAT[name] == body_format and not given.text(name):
+    for name in _OF_BODY_FORMAT if body_format != "json" else ():
+        if body_format in _OF_BODY_FORMAT[name] and not given.text(name):
             raise UsageError(f"bodyFormat = {body_format} needs option '{name}'", hint=f"give {DESCRIPTIONS[name]}")
     location = table_location(given)
     table_format = _format(given, location)
+    merge = merge_rule(given, table_format=table_format, body_format=body_format)
     return LakeOptions(
         location=location,
         table_format=table_format,
         per_topic=given.choice("tableLayout", ("single", "topic")) == "topic",
-        partition_by=_columns(given),
+        partition_by=() if merge else _columns(given),
+        merge=merge,
         body_format=body_format,
         body_schema=given.text("bodySchema"),
         avro_schema=given.text("avroSchema"),

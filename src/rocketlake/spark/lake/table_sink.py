@@ -29,6 +29,8 @@ from rocketlake.spark.lake.table_schema import COLUMNS_MAX, STORE_DAY, arrow, cl
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import LakeTable, data_file_name
 from rocketlake.spark.lake.tables.times import times_outside, without_times_outside
+from rocketlake.spark.lake.upserts.bucket_files import BucketFiles
+from rocketlake.spark.lake.upserts.sink import Upserts
 from rocketlake.spark.places.location import Location
 from rocketlake.spark.places.place import Writing
 
@@ -47,6 +49,8 @@ class Attempt:
     query: str
     batch: int
     id: str
+    partition: int | None = None
+    """Spark's number of the task's partition."""
 
 
 def partition_columns(wanted: tuple[str, ...] | None, columns: StructType) -> tuple[str, ...]:
@@ -82,14 +86,15 @@ def describe(
     kind, wanted = "rows", stream
     if dead_letters:
         kind, wanted = "dead letters", StructType([*stream.fields, StructField(REASON, StringType())])
-        options = replace(options, partition_by=None, include_body=True)
+        options = replace(options, partition_by=None, include_body=True, merge=None)
     partition_by = partition_columns(options.partition_by, stream)
     wanted = stored_columns(options, wanted, parser)
     while True:
         known = descriptions.latest()
         if known is None:
             check_partition_columns(partition_by, wanted)
-            descriptions.put(TableDescription(1, options.table_format, kind, partition_by, wanted))
+            rule = options.merge.text if options.merge else ""
+            descriptions.put(TableDescription(1, options.table_format, kind, partition_by, wanted, rule))
             continue
         _check_same(
             options, location, known, kind, known.partition_by if options.partition_by is None else partition_by
@@ -107,6 +112,7 @@ def _check_same(
         ("tableFormat", known.table_format, options.table_format),
         ("path", known.kind, kind),
         ("partitionBy", ",".join(known.partition_by), ",".join(partition_by)),
+        ("mergeKeys", known.merge, options.merge.text if options.merge else ""),
     ):
         if has != wants:
             raise UsageError(
@@ -144,6 +150,9 @@ class TableSink:
         self._table: LakeTable
         self._description: TableDescription
         self._descriptions = Descriptions(self._place)
+        is_merged = options.merge is not None and dead is not None
+        self._upserts = Upserts(options.merge, attempt.partition) if options.merge is not None and is_merged else None
+        self._bucket_files: BucketFiles | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows of the stream."""
@@ -167,6 +176,16 @@ class TableSink:
             return None
         for writer in (*self._closed, *self._writers.values()):
             self._written.files += writer.close()
+        if self._upserts is not None and self._options.merge is not None:
+            self._bucket_files = BucketFiles(
+                self._table,
+                self._options.merge,
+                arrow(self._description.schema),
+                self._attempt.query,
+                self._attempt.batch,
+                self._options.compression,
+            )
+            self._upserts.close(self._table, self._bucket_files, self._written)
         return self._written
 
     def discard(self) -> None:
@@ -174,7 +193,7 @@ class TableSink:
         for writer in (*self._closed, *self._writers.values()):
             writer.abort()
         try:
-            self._place.delete(self._paths)
+            self._place.delete([*self._paths, *(self._bucket_files.paths if self._bucket_files else ())])
         except StoreError as error:  # why the attempt failed is worth more
             log.warning("%s: files of a failed task are left to `rocketlake lake clean`: %s", self.location, error)
 
@@ -211,8 +230,8 @@ class TableSink:
             parsed = self._parser.parse(_bodies(batch), self._grow)
             columns = parsed.columns
             bad.update(parsed.bad)
-            if bad:
-                kept = [number for number in kept if number not in bad]
+            if bad or parsed.skipped:
+                kept = [number for number in kept if number not in bad and number not in parsed.skipped]
                 batch = batch.take(pa.array(kept, pa.int64()))
         if not len(batch):
             return
@@ -231,6 +250,12 @@ class TableSink:
             if not inside:
                 return
             kept, aligned = [kept[number] for number in inside], aligned.take(pa.array(inside, pa.int64()))
+        if self._upserts is not None:
+            refused = self._upserts.refused(aligned)
+            bad.update({kept[number]: reason for number, reason in refused.items()})
+            taken = [number for number in range(len(aligned)) if number not in refused]
+            self._upserts.add(aligned.take(pa.array(taken, pa.int64())) if refused else aligned)
+            return
         misplaced: dict[int, str] = {}
         for partition, rows in cut(aligned, self._description.partition_by, misplaced):
             self._writer(partition).add(rows.select(self._file_columns()))

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from rocketlake.base.crash_point import crash_point
@@ -50,6 +51,8 @@ def check_plan(options: LakeOptions, stream: StructType) -> None:
     named = partition_columns(options.partition_by, stored)
     if parser is None or parser.fields.fields:  # inferred columns are known later
         check_partition_columns(named, wanted)
+        if options.merge is not None:
+            options.merge.check(wanted)
 
 
 class LakeTask:
@@ -59,7 +62,8 @@ class LakeTask:
         self._options = options
         self._stream = stream_columns(stream)
         # Spark's own attempt number begins anew with each driver.
-        self._attempt = Attempt(query, batch, uuid4().hex)
+        context = TaskContext.get()
+        self._attempt = Attempt(query, batch, uuid4().hex, context.partitionId() if context else None)
         self._sinks: dict[Location, TableSink] = {}
         self._dead: list[TableSink] = []
 

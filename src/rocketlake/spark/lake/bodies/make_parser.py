@@ -29,6 +29,10 @@ def make_parser(options: LakeOptions) -> BodyParser | None:
             f"bodyFormat = {options.body_format} needs the package '{error.name}'",
             hint="pip install 'rocketlake[lake]'",
         ) from error
+    if options.body_format == "debezium":
+        from rocketlake.spark.lake.bodies.debezium import DebeziumBodies
+
+        return DebeziumBodies(options.body_schema)
     if options.body_format == "json" and options.body_schema:
         from rocketlake.spark.lake.bodies.json_declared import DeclaredJson
 

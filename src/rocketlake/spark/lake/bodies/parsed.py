@@ -7,6 +7,7 @@ Must not know   a body format.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,10 +26,12 @@ Grow = Callable[[StructType], StructType]
 
 @dataclass(slots=True)
 class Parsed:
-    """Columns of the good rows, in order; the bad rows, and the reason for each."""
+    """Columns of the good rows, in order; the bad rows, and the reason for each; those that are passed over."""
 
     columns: dict[str, pa.Array]
     bad: dict[int, str] = field(default_factory=dict)
+    skipped: AbstractSet[int] = frozenset()
+    """Messages that say nothing about a row."""
 
 
 class BodyParser(Protocol):

@@ -19,7 +19,7 @@ __all__ = ["from_note", "note"]
 def note(part: BatchPart) -> dict[str, str]:
     """All values are text: Iceberg has nothing else."""
     return {
-        "operation": "append",
+        "operation": "merge" if part.rule else "append",
         "query": part.query,
         "batch": str(part.batch),
         "attempts": ",".join(part.attempts),

@@ -31,7 +31,7 @@ from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
 from rocketlake.spark.lake.tables.silence import Kinds, Silence, asked
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
+from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, another_upsert
 from rocketlake.spark.places.durable import sync_written
 from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place
@@ -86,19 +86,24 @@ class DeltaLakeTable:
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One commit with the app transaction (query, batch)."""
         silence = Silence(self.place.url(), self._silent)
+        now = time.time_ns() // 1_000_000
         for _ in range(_TRIES):
             table = self._ready(description)
             last = self._last(table, part.query)
             if last is not None and last >= part.batch:
                 return False
             self._require(part.files)
+            live = {file.name for file in self._files(table)} if part.replaced else set()
+            if any(old.name not in live for old in part.replaced):
+                raise another_upsert(self.place.url())
+            actions = [_remove(file, now) for file in part.replaced] + [_add(file) for file in part.files]
             properties = CommitProperties(
                 custom_metadata={_NOTE: json.dumps(note(part))},
                 app_transactions=[Transaction(part.query, part.batch)],
                 max_commit_retries=5,
             )
             with silence:
-                if self._commit(table, [_add(file) for file in part.files], description, properties):
+                if self._commit(table, actions, description, properties):
                     return True
         raise self._beaten()
 
@@ -119,7 +124,7 @@ class DeltaLakeTable:
             live = {file.name for file in self._files(table)}
             if any(old.name not in live for old in olds):
                 return False
-            actions: list[Any] = [RemoveAction(old.name, changes, now, old.bytes, dict(old.partition)) for old in olds]
+            actions: list[Any] = [_remove(old, now, changes=changes) for old in olds]
             actions += [_add(file, changes=changes) for file in news]
             properties = CommitProperties(
                 custom_metadata={_NOTE: json.dumps({"operation": operation, "change": change})}, max_commit_retries=0
@@ -302,6 +307,10 @@ def _add(file: DataFile, *, changes: bool = True) -> AddAction:
     now = time.time_ns() // 1_000_000
     stats = json.dumps({"numRecords": file.rows})
     return AddAction(relative, file.bytes, dict(file.partition), now, changes, stats)
+
+
+def _remove(file: DataFile, now: int, *, changes: bool = True) -> RemoveAction:
+    return RemoveAction(file.name, changes, now, file.bytes, dict(file.partition))
 
 
 def _rows(table: DeltaTable) -> list[dict[str, Any]]:

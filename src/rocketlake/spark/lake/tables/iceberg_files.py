@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.types import DateType
 
 from rocketlake.spark.lake.tables.table import DataFile
 from rocketlake.spark.places.durable import sync_written
 
-__all__ = ["data_files_of", "live_file", "manifests_of", "moment", "sync_newest"]
+__all__ = ["data_files_of", "live_file", "manifests_of", "moment", "newest_files", "sync_newest"]
 
 
 def sync_newest(table: Table) -> None:
@@ -39,6 +40,16 @@ def data_files_of(table: Table, snapshots: Sequence[Any]) -> set[str]:
         for manifest in snapshot.manifests(table.io):
             places.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
     return places
+
+
+def newest_files(table: Table) -> tuple[dict[str, IcebergFile], bool]:
+    """The files of the newest snapshot by URI, and whether another program deleted rows of them by delete files."""
+    # pyiceberg's plan of a scan leaves out files without rows.
+    snapshot = table.metadata.current_snapshot()
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    data = [manifest for manifest in manifests if manifest.content == ManifestContent.DATA]
+    entries = (entry for manifest in data for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
+    return {entry.data_file.file_path: entry.data_file for entry in entries}, len(data) < len(manifests)
 
 
 def manifests_of(table: Table, snapshots: Sequence[Any]) -> set[str]:

@@ -17,7 +17,8 @@ from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot
 
 from rocketlake.base.errors import StoreError
@@ -26,9 +27,16 @@ from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
 from rocketlake.spark.lake.tables.iceberg_catalog import CATALOG, TABLE, catalog, home_of, path_of, uri
-from rocketlake.spark.lake.tables.iceberg_files import data_files_of, live_file, manifests_of, moment, sync_newest
+from rocketlake.spark.lake.tables.iceberg_files import (
+    data_files_of,
+    live_file,
+    manifests_of,
+    moment,
+    newest_files,
+    sync_newest,
+)
 from rocketlake.spark.lake.tables.silence import Silence, asked
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
+from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, another_upsert
 from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place
 
@@ -91,11 +99,17 @@ class IcebergLakeTable:
             paths = [uri(self.place, place) for place in places]
             self._require(part.files, places)
             self.place.keep_names({place.parent for place in places})
+            live = self._live(table) if part.replaced else {}
+            if any(old.name not in live for old in part.replaced):
+                raise another_upsert(self.place.url())
             with silence, self._lost_races():
                 with table.transaction() as transaction:
                     transaction.set_properties({_QUERY + part.query: str(part.batch)})
                     said = {_PREFIX + name: text for name, text in note(part).items()}
-                    transaction.add_files(paths, snapshot_properties=said, check_duplicate_files=False)
+                    if part.replaced:
+                        _overwrite(transaction, table, [live[old.name] for old in part.replaced], paths, said)
+                    else:
+                        transaction.add_files(paths, snapshot_properties=said, check_duplicate_files=False)
                 self._sync(table)
                 return True
         raise self._beaten()
@@ -110,20 +124,14 @@ class IcebergLakeTable:
             table = self._ready(description)
             if _has_change(table, change):
                 return True  # the catalog made the commit, and its answer was lost
-            live = {task.file.file_path: task.file for task in self._plan(table)}
+            live = self._live(table)
             if any(old.name not in live for old in olds):
                 return False
+            paths = [uri(self.place, self._place(file.name, file.partition)) for file in news]
             with silence, self._lost_races():
                 with table.transaction() as transaction:
-                    added = iter([uri(self.place, self._place(file.name, file.partition)) for file in news])
-                    metadata = transaction.table_metadata
-                    made = list(parquet_files_to_data_files(io=table.io, table_metadata=metadata, file_paths=added))
                     said = {_PREFIX + "operation": operation, _PREFIX + "change": change}
-                    with transaction.update_snapshot(snapshot_properties=said).overwrite() as overwrite:
-                        for old in olds:
-                            overwrite.delete_data_file(live[old.name])
-                        for file in made:
-                            overwrite.append_data_file(file)
+                    _overwrite(transaction, table, [live[old.name] for old in olds], paths, said)
                 self._sync(table)
                 return True
         raise self._beaten()
@@ -177,17 +185,17 @@ class IcebergLakeTable:
         if table is None:
             return []
         kinds = [(field.name, table.schema().find_type(field.source_id)) for field in table.spec().fields]
-        return [live_file(task.file, kinds) for task in self._plan(table)]
+        return [live_file(file, kinds) for file in self._live(table).values()]
 
-    def _plan(self, table: Table) -> list[FileScanTask]:
-        tasks = self._asked(lambda: list(table.scan().plan_files()))
-        if any(task.delete_files for task in tasks):
+    def _live(self, table: Table) -> dict[str, IcebergFile]:
+        files, has_deletes = self._asked(lambda: newest_files(table))
+        if has_deletes:
             raise StoreError(
                 "another program deleted rows by delete files, which are not read here",
                 path=self.place.url(),
                 hint="read and compact this table with that program",
             )
-        return tasks
+        return files
 
     def read_path(self, file: DataFile) -> PurePath:
         """The path in the snapshot."""
@@ -252,6 +260,18 @@ class IcebergLakeTable:
             path=self.place.url(),
             hint="let fewer writers write to one table, or larger batches",
         )
+
+
+def _overwrite(
+    transaction: Transaction, table: Table, olds: Sequence[IcebergFile], paths: Sequence[str], said: dict[str, str]
+) -> None:
+    metadata = transaction.table_metadata
+    made = list(parquet_files_to_data_files(io=table.io, table_metadata=metadata, file_paths=iter(paths)))
+    with transaction.update_snapshot(snapshot_properties=said).overwrite() as overwrite:
+        for old in olds:
+            overwrite.delete_data_file(old)
+        for file in made:
+            overwrite.append_data_file(file)
 
 
 def _last(table: Table, query: str) -> int | None:

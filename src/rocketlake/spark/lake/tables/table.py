@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
 
+from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.partition_names import Partition
 
 if TYPE_CHECKING:
     from rocketlake.spark.lake.description import TableDescription
+    from rocketlake.spark.lake.merge_rule import MergeRule
     from rocketlake.spark.lake.offset_ranges import OffsetRanges
     from rocketlake.spark.places.place import Place
 
@@ -28,6 +30,7 @@ __all__ = [
     "Committed",
     "DataFile",
     "LakeTable",
+    "another_upsert",
     "data_file_name",
 ]
 
@@ -43,6 +46,15 @@ NAME_PATTERN = re.compile(NAME)
 def data_file_name(query: str, batch: int, attempt: str, number: int) -> str:
     """The name of the number-th file that an attempt writes for a batch."""
     return f"b{batch:012d}-{query}-{attempt}-{number:05d}.parquet"
+
+
+def another_upsert(url: str) -> StoreError:
+    """The error of a batch that was laid over files which are not the newest any more."""
+    return StoreError(
+        "another program changed this table while a batch was laid over it",
+        path=url,
+        hint="let one query write to a table with mergeKeys; then start it again, it goes on where it was",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,11 @@ class BatchPart:
     bad_rows: int = 0
     content: BatchContent = field(default_factory=BatchContent)
     """The content of the same rows."""
+    replaced: tuple[DataFile, ...] = ()
+    """Live files that these files replace: a table that is kept up to date by key."""
+    changes: tuple[DataFile, ...] = ()
+    """Staged by tasks for the driver."""
+    rule: MergeRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +125,8 @@ class LakeTable(Protocol):
         """The path to which a task writes a new file."""
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
-        """One commit with these files; False if the table has this batch or a later one of the query already."""
+        """One commit with these files, and without those that they replace; False if the table has this batch or a
+        later one of the query already. StoreError if a file to be replaced is gone."""
 
     def recover(self) -> None:
         """Do the steps that a dead writer left undone after its commit."""
