@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.cli import supervisor as module
+from rocketlake.cli import kept_process as module
 from rocketlake.cli.supervisor import Supervisor
 
 

@@ -1,4 +1,4 @@
-"""`rocketlake up`, `rocketlake run broker`, `rocketlake run namesrv`: servers in the foreground, until Ctrl-C.
+"""`rocketlake up`, `rocketlake run broker`, `brokers`, `namesrv`: servers in the foreground, until Ctrl-C.
 
 Owns        the options of the servers, their output when they are ready, the stop on a signal, settings of the whole
             process.
@@ -26,7 +26,7 @@ from rocketlake.cli.output import run
 if TYPE_CHECKING:
     from rocketlake.net.http.settings import MetricsChoice
 
-__all__ = ["broker", "namesrv", "serve_until_told", "up"]
+__all__ = ["broker", "brokers", "namesrv", "serve_until_told", "up"]
 
 ConfigFile = Annotated[
     Path | None,
@@ -138,7 +138,8 @@ def _up_with_replicas(
     namesrv_port, broker_port, metrics_port = ports
     from rocketlake.cli.build import build_line
     from rocketlake.cli.given import check_ports, make_folder, metrics_ports, settings_of
-    from rocketlake.cli.supervisor import Supervisor, ports_of_brokers
+    from rocketlake.cli.kept_process import ports_of_brokers
+    from rocketlake.cli.supervisor import Supervisor
 
     with logs:
         given = settings_of(settings)
@@ -274,6 +275,44 @@ def broker(
 
         ports = _port_option(loaded.broker.metrics, "listenPort or fastListenPort in broker.conf")
         run(serve_until_told(server, ready, logs, ports, "bindAddress", at_eof=stop_at_eof))
+
+
+def brokers(
+    count: Annotated[int, typer.Option("--count", "-n", min=2, max=64, help="How many; one for each core, say.")],
+    config: ConfigFile = None,
+    namesrv: Annotated[
+        str | None,
+        typer.Option(
+            "--namesrv", help="Name servers, host:port;host:port; else namesrvAddr in the file.", show_default=False
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Folder of all of them; else storePathRootDir in the file.", show_default=False),
+    ] = None,
+    log_level: LogLevel = Severity.INFO,
+    log_format: LogFormat = LOG_FORM_DEFAULT,
+    log_file: LogFile = None,
+    log_max_mb: LogSize = 0,
+) -> None:
+    """Start several brokers on this machine, each a process with a store of its own, by one broker.conf."""
+    began = time.perf_counter()
+    from rocketlake.cli.broker_processes import BrokerProcesses
+    from rocketlake.cli.given import make_folder
+
+    with Logs(log_level, log_format, log_file, log_max_mb) as logs:
+        server = BrokerProcesses(count, config, namesrv=namesrv, store=store, say=_say)
+        make_folder(server.folder, "--store" if store else "storePathRootDir")
+
+        def ready() -> None:
+            typer.echo(f"{count} brokers are up ({time.perf_counter() - began:.1f} s)")
+            for each in server.brokers:
+                metrics = f"; metrics http://{each.metrics}/metrics" if each.metrics else ""
+                typer.echo(f"  {each.name}      {each.address}  (process {each.pid}{metrics})")
+            typer.echo(f"  files, logs   {server.folder}")
+            typer.echo("Ctrl-C stops them; the messages stay.")
+
+        run(serve_until_told(server, ready, logs, lambda _: "listenPort in broker.conf", "bindAddress"))
 
 
 def _say_metrics(address: str) -> None:

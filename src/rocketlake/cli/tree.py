@@ -51,6 +51,7 @@ app = CommandTree(
 app.command("up", serves=True)(serve.up)
 servers = CommandTree(help="Start one server in the foreground, until Ctrl-C.")
 servers.command("broker", serves=True)(serve.broker)
+servers.command("brokers", serves=True)(serve.brokers)
 servers.command("namesrv", serves=True)(serve.namesrv)
 app.add_typer(servers, name="run")
 app.command("top")(top)
