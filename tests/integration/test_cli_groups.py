@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import pytest
 
-from rocketlake import Consumer, ConsumerConfig, FirstOffset, PullConsumer, PushConsumer, StoredMessage
+from rocketlake import Consumer, ConsumerConfig, FirstOffset, PullConsumer, PushConsumer, SimpleConsumer, StoredMessage
 from rocketlake.admin.group_reset import Target
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.testing.cluster import EmbeddedCluster
@@ -260,3 +260,28 @@ def test_a_message_at_which_an_ordered_queue_stands_is_named(rocketlake: Typed, 
         r"does not get on in .*blocked.* at offset 1, failed \d+ times: ValueError: no such account", stands
     )
     assert "does not get on" not in after
+
+
+def test_a_mode_is_set_and_shown_with_what_is_in_flight(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "parcels", "-q", "1")
+    cluster.send("parcels", [b"%d" % n for n in range(5)], queue=0)
+
+    async def pop() -> None:
+        async with SimpleConsumer("packers", "parcels", namesrv=cluster.namesrv, from_where="first") as consumer:
+            (message, *_) = await consumer.receive(3, invisible_ms=600_000, await_ms=20_000)
+            await consumer.ack(message)
+
+    cluster.run(pop())
+    assert rocketlake("group", "mode", "packers", "pop", "--topic", "parcels") == (
+        "group packers pops topic parcels at broker-a now\n"
+    )
+    assert json.loads(rocketlake("group", "show", "packers", "-o", "json"))["modes"] == [
+        {"topic": "parcels", "broker": "broker-a", "mode": "pop", "shared_by": 0}
+    ]
+    shown = rocketlake("group", "show", "packers")
+    assert "pops topic parcels at broker-a\n" in shown
+    assert "lag 4 messages\n" in shown
+    row = next(line for line in shown.splitlines() if line.startswith("parcels"))
+    assert row.split()[:8] == ["parcels", "broker-a", "0", "5", "3", "2", "0", "4"]
+    with pytest.raises(UsageError, match="'push' is not known"):
+        rocketlake("group", "mode", "packers", "push", "--topic", "parcels")

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.interop
 
 PEER = "server550"
 COUNT = 300
-CONFIG = ConsumerConfig(client_rebalance=False, rebalance_interval_ms=500, hold_ms=2000, retry_delay_level=1)
+CONFIG = ConsumerConfig(
+    client_rebalance=False, rebalance_interval_ms=500, hold_ms=2000, pop_invisible_ms=5000, retry_delay_level=3
+)
+"""A failed message comes again after 10 s: by then all that was not acknowledged would have come, too."""
 
 
 @pytest.fixture(scope="module")

@@ -173,10 +173,12 @@ class ClusterGroups:
     async def modes(self, group: str) -> list[ConsumeMode]:
         """How it reads topics, where that was set."""
         masters = await self._cluster.masters()
-        answers = await self._cluster.at_each(masters, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None)
+        code, unknown = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        answers = await self._cluster.at_each(masters, code, None, accept=(unknown,))  # old brokers know pulls only
         return [
             ConsumeMode(topic, broker, groups[group].mode.lower(), groups[group].pop_share_queue_num)
             for broker, answer in sorted(answers.items())
+            if answer.code != unknown
             for topic, groups in sorted(RequestModesBody.decode(answer.body_bytes).modes.items())
             if group in groups
         ]

@@ -1,4 +1,4 @@
-"""`rocketlake group list | show | create | alter | reset | delete`: consumer groups, and where they go on.
+"""`rocketlake group list | show | create | alter | mode | reset | delete`: consumer groups, and where they go on.
 
 Owns        options and output of these commands, the sum that is shown as lag.
 Must not know   how a cluster is asked (admin/), how retries are written (group_retries.py).
@@ -29,7 +29,7 @@ from rocketlake.cli.table import (
 from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
-    from rocketlake.admin import GroupReset, GroupState, GroupSummary, Member
+    from rocketlake.admin import ConsumeMode, GroupReset, GroupState, GroupSummary, Member
     from rocketlake.protocol.bodies.group import GroupEntry
 
 __all__ = ["app"]
@@ -68,19 +68,24 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
     """
     from rocketlake.admin import Admin
 
-    async def work() -> GroupState:
+    async def work() -> tuple[GroupState, list[ConsumeMode]]:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.group(group)
+            return await admin.group(group), await admin.consume_modes(group)
 
-    found = run(work())
-    headings = ("topic", "broker", "queue", "next offset", "consumed", "lag", "lag seconds", "last consumed", "member")
-    rows = [
+    found, modes = run(work())
+    headings: tuple[str, ...] = (
+        "topic", "broker", "queue", "next offset", "consumed", "in flight", "overdue", "lag", "lag seconds",
+        "last consumed", "member",
+    )  # fmt: skip
+    rows: list[tuple[object, ...]] = [
         (
             each.topic,
             each.broker,
             each.queue_id,
             each.next_offset,
             each.consumed,
+            each.in_flight,
+            each.overdue,
             each.lag,
             None if each.lag_seconds is None else round(each.lag_seconds),
             Moment(each.last_consumed_ms),
@@ -96,6 +101,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
             "members": [_member_object(each) for each in found.members],
         }
         known["taken_per_second"] = found.taken_per_second
+        known["modes"] = objects(_MODE_HEADINGS, _mode_rows(modes))
         show_json(known | {"warnings": _warnings(found.members), "queues": objects(headings, rows)})
         return
     for member in found.members:
@@ -109,12 +115,45 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         typer.echo("no member is connected")
     for warning in _warnings(found.members):
         typer.secho(f"warning: {warning}", fg="yellow")
+    for mode in modes:
+        typer.echo(f"{mode.mode}s topic {mode.topic} at {mode.broker}")
+    if rows and not any(queue.in_flight or queue.overdue for queue in found.queues):  # it does not pop
+        headings, rows = (*headings[:5], *headings[7:]), [(*row[:5], *row[7:]) for row in rows]
     if rows:
         show_table(headings, rows)
     for topic, rate in found.taken_per_second.items():
         typer.echo(f"{topic}: {rate:.1f} messages/s taken")
     longest = f", the first of them there for {found.lag_seconds:.0f} s" if found.lag else ""
     typer.echo(f"lag {amount(found.lag, 'message')}{longest}")
+
+
+@app.command()
+def mode(
+    group: Group,
+    to: Annotated[str, typer.Argument(help="pull, which is usual, or pop.", show_default=False)],
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic that is read so.", show_default=False)],
+    shared_by: Annotated[
+        int, typer.Option("--shared-by", min=0, help="By so many more members each queue is popped; 0: by all.")
+    ] = 0,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Have a group pull or pop a topic. Members that let brokers share the queues follow within 20 s."""
+    from rocketlake.admin import Admin
+
+    async def work() -> list[str]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.set_consume_mode(group, topic, to, shared_by=shared_by)
+
+    brokers = run(work())
+    tell(f"group {group} {to}s topic {topic} at {', '.join(brokers)} now", group=group, topic=topic, brokers=brokers)
+
+
+_MODE_HEADINGS = ("topic", "broker", "mode", "shared by")
+
+
+def _mode_rows(modes: Collection[ConsumeMode]) -> list[tuple[str, str, str, int]]:
+    return [(each.topic, each.broker, each.mode, each.shared_by) for each in modes]
 
 
 @app.command()
