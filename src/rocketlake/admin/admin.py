@@ -118,13 +118,14 @@ class Admin:
         *,
         force: bool = False,
         drain: Callable[[Draining], object] | None = None,
+        brokers: Collection[str] = (),
     ) -> Altered:
-        """Change queues or permission of a topic on every broker that has it; other settings stay.
+        """Change queues or permission of a topic on every broker that has it, or on these; other settings stay.
 
         Refused if messages come out of reach, unless `force`. `drain`: first end sends (40 s at least), until every
         group has read the topic, so that keys keep their order; called with how far that is.
         """
-        return await Topics(self._cluster).alter(topic, change, force=force, drain=drain)
+        return await Topics(self._cluster).alter(topic, change, force=force, drain=drain, brokers=brokers)
 
     async def delete_topic(self, topic: str, *, force: bool = False) -> list[str]:
         """Delete a topic and all its messages; returns its brokers. Refused while groups read it, unless `force`."""

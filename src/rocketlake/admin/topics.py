@@ -6,7 +6,7 @@ Must not know   how answers are shown; how a topic is drained (topic_drain.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from rocketlake.admin.cluster import Cluster, TopicPlan
@@ -16,7 +16,7 @@ from rocketlake.admin.results import QueueState, TopicMade, TopicState
 from rocketlake.admin.topic_change import TopicChange, moves_keys, refuse_losses, settings_text
 from rocketlake.admin.topic_drain import Draining, drained
 from rocketlake.admin.words import counted
-from rocketlake.base.errors import ConflictError, UsageError
+from rocketlake.base.errors import ConflictError, NotThereError, UsageError
 from rocketlake.model import names
 from rocketlake.model.topic import Perm, TopicConfig
 
@@ -110,8 +110,9 @@ class Topics:
         *,
         force: bool = False,
         drain: Callable[[Draining], object] | None = None,
+        brokers: Collection[str] = (),
     ) -> Altered:
-        """Change it on every broker that has it. Refused if messages come out of reach, unless `force`.
+        """Change it on every broker that has it, or on these. Refused if messages come out of reach, unless `force`.
 
         `drain`: first end sends, until all groups have read it (topic_drain.py); it is told how far that is.
         """
@@ -120,7 +121,7 @@ class Topics:
             hint = "give --queues, --read-queues, --write-queues, --perm or --attribute"
             raise UsageError("nothing to change was given", hint=hint)
         await self._cluster.route(topic)
-        before = await self._cluster.settings(topic)
+        before = _only(await self._cluster.settings(topic), brokers, topic)
         altered = Altered(before, {broker: change.of(config) for broker, config in before.items()})
         if altered.after == before and not change.attributes:
             return altered
@@ -158,6 +159,14 @@ class Topics:
                 hint="stop these consumers first, or delete it under them with --force",
             )
         return count
+
+
+def _only(settings: dict[str, TopicConfig], brokers: Collection[str], topic: str) -> dict[str, TopicConfig]:
+    for broker in brokers:
+        if broker not in settings:
+            hint = f"it is on {', '.join(sorted(settings))}; `rocketlake topic spread {topic}` makes it on all"
+            raise NotThereError(f"topic {topic!r} is not on broker {broker}", hint=hint)
+    return {broker: config for broker, config in settings.items() if not brokers or broker in brokers}
 
 
 def _refuse_system(topic: str) -> None:

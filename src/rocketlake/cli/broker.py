@@ -65,7 +65,15 @@ def _rounded(value: float | None) -> int | None:
 
 
 @app.command()
-def show(broker: Name, broker_id: Id = 0, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+def show(
+    broker: Name,
+    match: Annotated[
+        str | None, typer.Option("--match", help="Only figures with this text in their names.", show_default=False)
+    ] = None,
+    broker_id: Id = 0,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
     """Show what a broker says of itself, by RocketMQ's names: rates over 10 s, 1 and 10 minutes, disks, waits."""
     from rocketlake.admin import Admin
 
@@ -73,7 +81,7 @@ def show(broker: Name, broker_id: Id = 0, output: Output = OUTPUT_DEFAULT, names
         async with Admin(namesrv=namesrv) as admin:
             return await admin.broker_figures(broker, broker_id)
 
-    found = run(work())
+    found = {name: value for name, value in run(work()).items() if (match or "").lower() in name.lower()}
     if output is not OutputForm.TABLE:
         show_json(found)
     else:

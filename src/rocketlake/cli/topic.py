@@ -116,13 +116,20 @@ def alter(
     force: Annotated[
         bool, typer.Option("--force", help="Change the topic even if messages come out of reach.")
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--broker", help="Only on this broker; may be repeated.", show_default=False),
+    ] = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Change queues, permission or attributes of a topic on every broker that has it; other settings stay."""
     from rocketlake.admin import Admin, TopicChange
     from rocketlake.admin.topic_change import settings_text
     from rocketlake.admin.topics import perm_of
+    from rocketlake.base.errors import UsageError
 
+    if only and drain:
+        raise UsageError("--drain ends sends on every broker", hint="leave --broker out, or --drain")
     change = TopicChange(
         read_queues=read_queues or queues,
         write_queues=write_queues or queues,
@@ -137,7 +144,7 @@ def alter(
 
     async def work() -> Altered:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.alter_topic(topic, change, force=force, drain=say if drain else None)
+            return await admin.alter_topic(topic, change, force=force, drain=say if drain else None, brokers=only or ())
 
     altered = run(work())
     if altered.after == altered.before and not change.attributes:
