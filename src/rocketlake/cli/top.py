@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import enum
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rocketlake.base.clock import SystemClock
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, objects, show, show_line, table_of
 
@@ -57,20 +60,9 @@ def top(
 
         async with Admin(namesrv=namesrv) as admin:
             looks = _Looks(admin, by, limit)
-            await looks.rows()
-            if once:
-                await asyncio.sleep(interval if by is _By.TOPIC else 0)
-                show(headings, await looks.rows(), output, none=f"no {by.value}s yet")
-            elif output is not OutputForm.TABLE or not sys.stdout.isatty():
-                while True:
-                    await asyncio.sleep(interval)
-                    rows = await looks.rows()
-                    if output is OutputForm.TABLE:
-                        show(headings, rows, output)
-                    else:
-                        show_line(objects(headings, rows))
-            else:
-                await _live(looks, headings, interval)
+            with _screen(headings, output, once=once) as shown:
+                async for rows in looks.each(interval, 1 if once else None):
+                    shown(rows)
 
     try:
         run(work())
@@ -78,14 +70,21 @@ def top(
         raise typer.Exit from None
 
 
-async def _live(looks: _Looks, headings: Sequence[str], interval: float) -> None:
-    from rich.console import Console
-    from rich.live import Live
+@contextmanager
+def _screen(headings: Sequence[str], output: OutputForm, *, once: bool) -> Iterator[Callable[[list[Row]], object]]:
+    """What shows a look: all looks in one place on a terminal, else one below the other."""
+    if once:
+        yield lambda rows: show(headings, rows, output, none="there is nothing yet")
+    elif output is not OutputForm.TABLE:
+        yield lambda rows: show_line(objects(headings, rows))
+    elif not sys.stdout.isatty():
+        yield lambda rows: show(headings, rows, output)
+    else:
+        from rich.console import Console
+        from rich.live import Live
 
-    with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
-        while True:
-            live.update(table_of(headings, await looks.rows()), refresh=True)
-            await asyncio.sleep(interval)
+        with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
+            yield lambda rows: live.update(table_of(headings, rows), refresh=True)
 
 
 class _Looks:
@@ -93,8 +92,20 @@ class _Looks:
 
     def __init__(self, admin: Admin, by: _By, limit: int) -> None:
         self._admin, self._by, self._limit = admin, by, limit
+        self._clock = SystemClock()
         self._before: dict[str, int] = {}
         self._at = 0.0
+
+    async def each(self, interval: float, times: int | None) -> AsyncIterator[list[Row]]:
+        """So many looks, None: without end, an interval apart; a look that fails ends them."""
+        if self._by is _By.TOPIC:
+            await self.rows()  # rates are those since an earlier look
+            await self._clock.sleep(interval)
+        for number in count(1):
+            yield await self.rows()
+            if number == times:
+                return
+            await self._clock.sleep(interval)
 
     async def rows(self) -> list[Row]:
         """Those with most first."""
@@ -111,7 +122,7 @@ class _Looks:
     async def _topics(self) -> list[Row]:
         names = await self._admin.topics()
         ends = dict(zip(names, await asyncio.gather(*map(self._admin.topic_ends, names)), strict=True))
-        now, seconds = asyncio.get_running_loop().time(), 0.0
+        now, seconds = self._clock.monotonic(), 0.0
         if self._at:
             seconds = now - self._at
         rows: list[tuple[str, int, int | None]] = [
