@@ -45,7 +45,7 @@ def test_a_lag_is_told_in_seconds_and_a_holder_by_name(cluster: EmbeddedCluster,
                 break
         assert (found["lag"], found["member"]) == (2, member["client"])
         assert 0 <= found["lag_seconds"] <= time.time() - before + 1
-        assert member["queues"][0] == "Late broker-a/0"
+        assert "Late broker-a/0" in member["queues"]
         assert (member["language"], member["in_hand"]) == ("PYTHON", 2)
         assert member["settings"]["PROP_CONSUME_TYPE"]
         text = rocketlake("group", "show", "latecomers")

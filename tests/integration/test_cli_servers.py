@@ -259,7 +259,7 @@ def test_ctrl_c_ends_tail_quietly(start: Start, tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path / "cluster") as cluster:
         cluster.send("T", [b"x"])
         tail = start("consume", "T", "-n", cluster.namesrv)
-        read_until(tail, "tailing T")
+        read_until(tail, "reading T")
         assert end(tail) == ""
         assert tail.returncode == 0
 
