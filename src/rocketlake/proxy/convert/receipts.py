@@ -1,0 +1,136 @@
+"""Receipt handles: what a consumer of gRPC gives back to acknowledge a message.
+
+Owns        their text, those of the messages of a pop.
+Must not know   what an acknowledgement does.
+
+Source: Java ReceiptHandle and MQClientAPIImpl (processPopResponse). The text is the one of a popped message
+(model/pop.py) and, behind it, the message's place in the commit log, by which it becomes a dead letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from rocketlake.base.errors import ProtocolError
+from rocketlake.model import property_names as names
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.pop import NO_RETRY, RETRY_MARKS, PopHandle, mark_of, real_topic
+from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader, PopReplyHeader
+from rocketlake.proxy.convert.refusal import Refused
+from rocketlake.proxy.v2.messages import Code
+
+__all__ = ["Receipt", "receipts", "tries"]
+
+_LONG = r"(-?\d{1,19})"
+_INT = r"(-?\d{1,10})"
+_TEXT = re.compile(rf"{_LONG} {_LONG} {_LONG} {_INT} (\S+) (\S+) {_INT} {_LONG}(?: {_LONG})?", re.ASCII)
+_MARKS = (NO_RETRY, *RETRY_MARKS)
+_TEXT_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Names one popped message. `physical_offset`: -1 if the text did not say it."""
+
+    handle: PopHandle
+    physical_offset: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.handle} {self.physical_offset}"
+
+    @property
+    def expires_ms(self) -> int:
+        """Epoch ms: from then on the message may be handed out again."""
+        return self.handle.pop_ms + self.handle.invisible_ms
+
+    def topic(self, popped_topic: str, group: str) -> str:
+        """The topic that the message lies in."""
+        return real_topic(popped_topic, group, self.handle.mark)
+
+    def renewed(self, reply: ChangeInvisibleReplyHeader) -> Receipt:
+        """The one that counts after the invisible time was changed; the old one counts no longer."""
+        handle = replace(
+            self.handle,
+            start_offset=self.handle.offset,
+            pop_ms=reply.pop_time,
+            invisible_ms=reply.invisible_time,
+            revive_queue=reply.revive_qid,
+        )
+        return Receipt(handle, self.physical_offset)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Refused: INVALID_RECEIPT_HANDLE."""
+        found = _TEXT.fullmatch(text) if len(text) <= _TEXT_MAX else None
+        if found is None or found[5] not in _MARKS:
+            raise _no_receipt(text)
+        start, pop_ms, invisible_ms, revive, queue_id, offset = (int(found[at]) for at in (1, 2, 3, 4, 7, 8))
+        physical_offset = int(found[9] or -1)
+        if any(abs(each) >= 1 << 63 for each in (start, pop_ms, invisible_ms, offset, physical_offset)):
+            raise _no_receipt(text)
+        if any(abs(each) >= 1 << 31 for each in (revive, queue_id)):
+            raise _no_receipt(text)
+        return cls(
+            PopHandle(start, pop_ms, invisible_ms, revive, found[5], found[6], queue_id, offset), physical_offset
+        )
+
+
+def _no_receipt(text: str) -> Refused:
+    return Refused(
+        Code.INVALID_RECEIPT_HANDLE,
+        f"{text[:80]!r} is no receipt handle",
+        hint="give the receipt handle of the message, or of the last change of its invisible duration",
+    )
+
+
+def receipts(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_name: str) -> list[Receipt]:
+    """The receipts of the messages of a pop, one by one. ProtocolError for a header that no broker writes.
+
+    The broker names the handles of a queue together, those of messages that come from a retry topic one by one.
+    """
+    starts = dict(_numbers(reply.start_offset_info))
+    return [Receipt(_handle(reply, starts, each, broker_name), each.physical_offset) for each in messages]
+
+
+def _handle(reply: PopReplyHeader, starts: dict[str, int], message: StoredMessage, broker_name: str) -> PopHandle:
+    known = message.properties.get(names.POP_CK)
+    if known is not None:
+        handle = PopHandle.parse(known)
+        return handle if handle.offset >= 0 else replace(handle, offset=message.queue_offset)
+    mark = mark_of(message.topic)
+    return PopHandle(
+        starts.setdefault(f"{mark} {message.queue_id}", message.queue_offset),
+        reply.pop_time,
+        reply.invisible_time,
+        reply.revive_qid,
+        mark,
+        broker_name,
+        message.queue_id,
+        message.queue_offset,
+    )
+
+
+def tries(reply: PopReplyHeader, messages: Sequence[StoredMessage]) -> list[int]:
+    """How often each message of a pop was handed out before: those popped in order are counted by the broker."""
+    counted = dict(_numbers(reply.order_count_info))
+    if not counted:
+        return [each.reconsume_times for each in messages]
+    found = []
+    for each in messages:
+        mark = mark_of(each.topic)
+        of_queue = counted.get(f"{mark} {each.queue_id}", 0)
+        found.append(counted.get(f"{mark} qo{each.queue_id}%{each.queue_offset}", of_queue) or each.reconsume_times)
+    return found
+
+
+def _numbers(text: str | None) -> Iterable[tuple[str, int]]:
+    """The entries `mark queue number` of an answer, as (`mark queue`, number)."""
+    for entry in (text or "").split(";"):
+        if entry:
+            key, blank, value = entry.rpartition(" ")
+            if not blank or not value.removeprefix("-").isdecimal():
+                raise ProtocolError(f"the answer of a pop holds {entry[:80]!r}, which names no number of a queue")
+            yield key, int(value)
