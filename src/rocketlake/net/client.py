@@ -67,6 +67,10 @@ class NetClient(Service):
         """By address: requests that wait for its link, in the order in which they came."""
         self.adopt(self._sweeper, self._pool)
 
+    def serve(self, handlers: Mapping[int, Handler]) -> None:
+        """Serve these requests of servers, by code. Before the first connection."""
+        self.dispatcher.add(Row(code, handler, ANYBODY) for code, handler in handlers.items())
+
     async def invoke(self, address: str, command: Command, timeout_ms: float = 3000) -> Command:
         """Asks and waits for the answer, of any code. Raises InvokeTimeout, LinkError, UsageError (address).
 

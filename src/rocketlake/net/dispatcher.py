@@ -86,6 +86,10 @@ class Dispatcher:
         self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
         self._run_hooks: list[Hook] = []
+        self.add(rows)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Serve more codes."""
         for row in rows:
             code = int(row.code)
             if code in self._handlers:

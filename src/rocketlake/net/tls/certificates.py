@@ -9,6 +9,7 @@ Invariant: files that cannot be used never take the place of those in use.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,10 +35,11 @@ _VERIFY: Final = {
 class Certificates(Service):
     """The contexts of one server or client. Looks at its files while it runs, and whenever `look` is called."""
 
-    def __init__(self, choice: TlsChoice, clock: Clock | None = None) -> None:
-        """Raises UsageError, which names the file."""
+    def __init__(self, choice: TlsChoice, clock: Clock | None = None, *, alpn: Sequence[str] = ()) -> None:
+        """`alpn`: the protocols above TLS that peers are offered. Raises UsageError, which names the file."""
         super().__init__("certificates", clock)
         self.choice = choice
+        self._alpn = list(alpn)
         self.warnings = RareWarnings(_log, clock=self._clock)
         self.server: ssl.SSLContext | None = None
         """For connections that are taken; None: no certificate is set, or the mode is disabled."""
@@ -85,6 +87,8 @@ class Certificates(Service):
                 where=str(path or ""),
                 hint="set tls.server.certPath and tls.server.keyPath in a file, and tlsConfigFile to that file",
             )
+        if server is not None and self._alpn:
+            server.set_alpn_protocols(self._alpn)
         client = client_context(found) if choice.dials else None
         self.server, self.client, self.server_name = server, client, found.client_server_name
         named = (
