@@ -28,6 +28,7 @@ from rocketlake.net import account_requests
 from rocketlake.net.tls.settings import TlsFile
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.proxy.config import ProxyConfig
 from rocketlake.store.config import StoreConfig
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
@@ -35,6 +36,7 @@ SETTINGS = (
     ("Broker", "in broker.conf", BrokerConfig),
     ("Store", "in broker.conf", StoreConfig),
     ("Name server", "in namesrv.conf", NameServerConfig),
+    ("Proxy", "in proxy.conf", ProxyConfig),
     ("Certificates", "in the file that tlsConfigFile names", TlsFile),
     ("Client", "ClientConfig(...)", ClientConfig),
     ("Producer", "ProducerConfig(...)", ProducerConfig),

@@ -98,4 +98,4 @@ def test_networks_are_made_where_settings_say_how() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "TcpNetwork"
     }
     plain = {"net/client.py", "net/server.py"}  # for tests: with nothing said, connections are plain
-    assert makers - plain == {"broker/broker.py", "client/calls/reach.py", "namesrv/server.py"}
+    assert makers - plain == {"broker/broker.py", "client/calls/reach.py", "namesrv/server.py", "proxy/proxy.py"}

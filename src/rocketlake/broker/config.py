@@ -75,6 +75,9 @@ class BrokerConfig(ServerSettings):
         high=65535,
         why="a second port, for producers (VIP channel) and Apache's slaves (topics); -1: listenPort - 2, 0: none",
     )
+    grpc_port: int = setting(
+        -1, java="grpcServerPort", low=-1, high=65535, why="port of a gRPC proxy beside this broker; 0: any, -1: none"
+    )
     advertised_host: str = setting(
         "",
         java="brokerIP1",
@@ -443,12 +446,9 @@ class BrokerConfig(ServerSettings):
 
     def _check_ports(self) -> None:
         taken: dict[int, str] = {}
-        for name, port in (
-            ("listenPort", self.listen_port),
-            ("fastListenPort", self.fast_port),
-            ("haListenPort", self.ha_port),
-        ):
-            hint = f"give {name} a port of its own; fastListenPort=0 and haListenPort=-1 open none"
+        ports = {"listenPort": self.listen_port, "fastListenPort": self.fast_port, "haListenPort": self.ha_port}
+        for name, port in (ports | {"grpcServerPort": max(0, self.grpc_port)}).items():
+            hint = f"give {name} a port of its own; fastListenPort=0, haListenPort=-1 and grpcServerPort=-1 open none"
             if port and port > PORT_MAX:
                 raise UsageError(f"setting {name} = {port} is no port, they end at {PORT_MAX}", hint=hint)
             if port and taken.setdefault(port, name) != name:

@@ -22,6 +22,7 @@ EXTRA_OF = {
     "pyiceberg": "lake",
     "fastavro": "lake",
     "google": "lake",
+    "ngh2": "proxy",
 }
 """Keyed by the name in the import statement; a test compares the table with pyproject.toml."""
 

@@ -19,8 +19,18 @@ if TYPE_CHECKING:
     from rocketlake.broker.config import BrokerConfig
     from rocketlake.store.config import StoreConfig
 
-__all__ = ["BrokerSettings", "check_ports", "load_broker_settings", "make_folder", "metrics_ports", "settings_of"]
+__all__ = [
+    "BrokerSettings",
+    "check_ports",
+    "grpc_port",
+    "load_broker_settings",
+    "make_folder",
+    "metrics_ports",
+    "settings_of",
+]
 
+GRPC_PORT = 8081
+"""Of Apache's proxy."""
 _FIXED = {
     "bindAddress": "`rocketlake run broker` listens on other addresses than 127.0.0.1",
     "listenPort": "use --broker-port",
@@ -99,6 +109,16 @@ def metrics_ports(given: int | None, broker_port: int, brokers: int) -> list[int
     if given is not None:
         return [] if given < 0 else [given and given + number for number in range(-1, brokers)]
     return [port if broker_port and _is_free(port) else 0 for port in range(METRICS_PORT - 1, METRICS_PORT + brokers)]
+
+
+def grpc_port(broker_port: int) -> int:
+    """Where `rocketlake up` serves gRPC: Apache's port, any free one if that is taken; -1: its packages are missing."""
+    try:
+        import google.protobuf  # noqa: F401
+        import ngh2  # noqa: F401
+    except ImportError:
+        return -1
+    return GRPC_PORT if broker_port and _is_free(GRPC_PORT) else 0
 
 
 def _is_free(port: int) -> bool:

@@ -24,9 +24,10 @@ from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, 
 from rocketlake.cli.output import run
 
 if TYPE_CHECKING:
+    from rocketlake.broker.broker import Broker
     from rocketlake.net.http.settings import MetricsChoice
 
-__all__ = ["broker", "brokers", "namesrv", "serve_until_told", "up"]
+__all__ = ["broker", "brokers", "namesrv", "proxy", "serve_until_told", "up"]
 
 ConfigFile = Annotated[
     Path | None,
@@ -95,11 +96,12 @@ def up(
         return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
-    from rocketlake.cli.given import check_ports, make_folder, metrics_ports, settings_of
+    from rocketlake.cli.given import check_ports, grpc_port, make_folder, metrics_ports, settings_of
     from rocketlake.standalone import Standalone
 
     with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         given = settings_of(settings or ())
+        given.setdefault("grpcServerPort", str(grpc_port(broker_port)))
         metrics = metrics_ports(metrics_port, broker_port, 1)
         standalone = Standalone(
             folder,
@@ -110,6 +112,7 @@ def up(
         )
         check_ports(namesrv_port, [("--broker-port", broker_port)], standalone.settings)
         make_folder(folder, "--dir")
+        server, grpc_address = _with_proxy(standalone, lambda: standalone.broker, given["grpcServerPort"] != "-1")
 
         def ready() -> None:
             at, tls = _at(standalone.namesrv_address), _encrypting(given)
@@ -117,6 +120,8 @@ def up(
             typer.echo(f"  build         {build_line()}")
             typer.echo(f"  name server   {standalone.namesrv_address}")
             typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
+            if address := grpc_address():
+                typer.echo(f"  gRPC          {address}  (clients of RocketMQ 5)")
             if address := standalone.broker.monitor.address:
                 typer.echo(f"  metrics       http://{address}/metrics  (health: /health)")
                 typer.echo(f"                http://{standalone.name_server.monitor.address}/metrics  (name server)")
@@ -128,7 +133,18 @@ def up(
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         options = dict.fromkeys(metrics, "--metrics-port") | {namesrv_port: "--namesrv-port"}
-        run(serve_until_told(standalone, ready, logs, lambda port: options.get(port, "--broker-port"), "host"))
+        options[int(given["grpcServerPort"])] = "--set grpcServerPort"
+        run(serve_until_told(server, ready, logs, lambda port: options.get(port, "--broker-port"), "host"))
+
+
+def _with_proxy(server: _Server, broker: Callable[[], Broker], is_wanted: bool) -> tuple[_Server, Callable[[], str]]:
+    """The server with a gRPC proxy beside its broker, and the call that tells the proxy's address, "" without one."""
+    if not is_wanted:
+        return server, str
+    from rocketlake.proxy.beside import WithProxy
+
+    both = WithProxy(server, broker)
+    return both, lambda: both.address
 
 
 def _up_with_replicas(
@@ -264,16 +280,19 @@ def broker(
         loaded = load_broker_settings(config, namesrv=namesrv, store=store)
         is_open = check_open(loaded.broker)
         make_folder(loaded.broker.store_root.expanduser(), "--store" if store else "storePathRootDir")
-        server = Broker(loaded.broker, loaded.store)
+        serving = Broker(loaded.broker, loaded.store)
+        server, grpc_address = _with_proxy(serving, lambda: serving, loaded.broker.grpc_port >= 0)
 
         def ready() -> None:
             named = f"broker {loaded.broker.broker_name} of {loaded.broker.cluster_name}"
             for line in filter(None, (loaded.registers_at, is_open)):
                 typer.echo(line)
-            _say_metrics(server.monitor.address)
-            typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
+            _say_metrics(serving.monitor.address)
+            if address := grpc_address():
+                typer.echo(f"gRPC clients come to {address}")
+            typer.echo(f"{named} is up at {serving.address}; Ctrl-C stops it")
 
-        ports = _port_option(loaded.broker.metrics, "listenPort or fastListenPort in broker.conf")
+        ports = _port_option(loaded.broker.metrics, "listenPort, fastListenPort or grpcServerPort in broker.conf")
         run(serve_until_told(server, ready, logs, ports, "bindAddress", at_eof=stop_at_eof))
 
 
@@ -313,6 +332,50 @@ def brokers(
             typer.echo("Ctrl-C stops them; the messages stay.")
 
         run(serve_until_told(server, ready, logs, lambda _: "listenPort in broker.conf", "bindAddress"))
+
+
+def proxy(
+    config: ConfigFile = None,
+    namesrv: Annotated[
+        str | None,
+        typer.Option(
+            "--namesrv",
+            "-n",
+            envvar="NAMESRV_ADDR",
+            help="Name servers of the cluster, host:port;host:port.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; default 127.0.0.1.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", "-p", min=0, max=65535, help="Port for gRPC; default 8081.", show_default=False),
+    ] = None,
+    log_level: LogLevel = Severity.INFO,
+    log_format: LogFormat = LOG_FORM_DEFAULT,
+    log_file: LogFile = None,
+    log_max_mb: LogSize = 0,
+    stop_at_eof: AtEof = False,
+) -> None:
+    """Start a gRPC proxy, for the clients of RocketMQ 5, in front of any RocketMQ cluster."""
+    from rocketlake.auth.server_accounts import check_open
+    from rocketlake.proxy.config import load_proxy_conf, proxy_of
+
+    with Logs(log_level, log_format, log_file, log_max_mb) as logs:
+        given = {"namesrvAddr": namesrv, "bindAddress": host, "grpcServerPort": port}
+        settings = load_proxy_conf(config, {key: value for key, value in given.items() if value is not None})
+        is_open = check_open(settings)
+        server = proxy_of(settings)
+
+        def ready() -> None:
+            if is_open:
+                typer.echo(is_open)
+            names = ";".join(settings.namesrv_addresses)
+            typer.echo(f"proxy is up at {server.address} for the cluster of {names}; Ctrl-C stops it")
+
+        run(serve_until_told(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
 
 
 def _say_metrics(address: str) -> None:

@@ -1,0 +1,125 @@
+"""Settings of a proxy in a process of its own.
+
+Owns        names, defaults, ranges; reading a proxy.conf.
+Must not know   the settings of a proxy beside a broker: they are the broker's (beside.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rocketlake.auth.admin_access import AdminAccess
+from rocketlake.auth.server_accounts import ServerAccounts
+from rocketlake.base.clock import Clock
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.config_file import load, setting
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.signing import signing
+from rocketlake.net.network import Network
+from rocketlake.net.tls.settings import TlsChoice, TlsMode
+from rocketlake.proxy.proxy import Proxy
+
+__all__ = ["ProxyConfig", "load_proxy_conf", "proxy_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyConfig:
+    """Settings of one proxy; Java names are those of ProxyConfig and NettyServerConfig."""
+
+    listen_host: str = setting(
+        "127.0.0.1", java="bindAddress", why="the address to listen on; 0.0.0.0 opens it to the network"
+    )
+    grpc_port: int = setting(8081, java="grpcServerPort", low=0, high=65535, why="0 takes any free port")
+    namesrv_addresses: tuple[str, ...] = setting(
+        (), java="namesrvAddr", why="name servers of the cluster, host:port;host:port"
+    )
+    body_bytes_max: int = setting(
+        4 << 20,
+        java="maxMessageSize",
+        low=10,
+        high=2**30,
+        why="largest body of a message; brokers have their own limit",
+    )
+    connections_of_host_max: int = setting(
+        5000, low=1, why="most connections from one host, of the 10000 that there may be"
+    )
+    authentication_enabled: bool = setting(
+        False,
+        java="authenticationEnabled",
+        why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
+    )
+    allow_unauthenticated: bool = setting(
+        False, why="listen on other addresses than this machine's own although nobody is asked who it is"
+    )
+    authorization_enabled: bool = setting(
+        False, why="the policies of a user say what it may do; needs authenticationEnabled"
+    )
+    accounts_path: str = setting(
+        "", why="file of users and policies; empty: accounts.json in the folder rocketlake-proxy of the home folder"
+    )
+    first_user: str = setting(
+        "",
+        java="initAuthenticationUser",
+        secret=True,
+        why='super user that is made if it is missing: {"username":"...","password":"..."}; empty: one named admin',
+    )
+    inner_credentials: str = setting(
+        "",
+        java="innerClientAuthenticationCredentials",
+        secret=True,
+        why='what requests to brokers are signed with: {"accessKey":"...","secretKey":"..."}; empty: they are not',
+    )
+    tls_mode: TlsMode = setting(
+        TlsMode.permissive,
+        why="enforcing: encrypted connections only, also to others; permissive: plain ones, too; disabled: plain only",
+    )
+    use_tls: bool = setting(
+        False, java="useTLS", why="connections to the cluster are encrypted; they are with tlsMode=enforcing"
+    )
+    tls_config_file: str = setting(
+        "",
+        why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"
+        " there",
+    )
+
+    @property
+    def certificate_users(self) -> bool:
+        """Never: clients of gRPC sign."""
+        return False
+
+    @property
+    def tls(self) -> TlsChoice:
+        """What the settings say of encrypted connections."""
+        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
+
+
+def load_proxy_conf(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> ProxyConfig:
+    """The settings in a proxy.conf. UsageError names a key that is unknown."""
+    return load(ProxyConfig, path, overrides)
+
+
+def proxy_of(config: ProxyConfig, *, clock: Clock | None = None, network: Network | None = None) -> Proxy:
+    """A proxy by these settings. UsageError."""
+    if not config.namesrv_addresses:
+        raise UsageError(
+            "a proxy needs the name servers of its cluster", hint="give -n host:port, or namesrvAddr in the file"
+        )
+    accounts = ServerAccounts(config, Path.home() / "rocketlake-proxy" / "accounts.json", PosixFiles())
+    accounts.load()
+    gate = AccessGate(lambda: AdminAccess.LOOPBACK, accounts.file, authorizes=config.authorization_enabled)
+    return Proxy(
+        host=config.listen_host,
+        port=config.grpc_port,
+        name_servers=config.namesrv_addresses,
+        gate=gate,
+        sign=signing(accounts.credentials),
+        tls=config.tls,
+        network=network,
+        clock=clock,
+        body_bytes_max=lambda: config.body_bytes_max,
+        connections_of_host=config.connections_of_host_max,
+    )

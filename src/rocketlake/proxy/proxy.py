@@ -1,0 +1,132 @@
+"""Proxy: the services on one port, in front of one cluster.
+
+Owns        which parts there are, the order of start and stop.
+Must not know   whose process it is in (beside.py, config.py), what the services do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service, stop_each
+from rocketlake.net.client import NetClient
+from rocketlake.net.gate.access_gate import AccessGate
+from rocketlake.net.gate.signing import Sign
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.network import Network, TcpNetwork
+from rocketlake.net.tls.certificates import Certificates
+from rocketlake.net.tls.network import SecureNetwork
+from rocketlake.net.tls.settings import TlsChoice
+from rocketlake.protocol.limits import FRAME_BYTES_MAX, WireLimits
+from rocketlake.proxy.cluster import Cluster
+from rocketlake.proxy.convert.limits import Limits
+from rocketlake.proxy.http2.limits import GrpcLimits
+from rocketlake.proxy.server import GrpcServer
+from rocketlake.proxy.services.acks import Acks
+from rocketlake.proxy.services.caller import Callers
+from rocketlake.proxy.services.clients import Clients
+from rocketlake.proxy.services.messaging import bind
+from rocketlake.proxy.services.receives import Receives
+from rocketlake.proxy.services.routes import Routes
+from rocketlake.proxy.services.sends import Sends
+from rocketlake.proxy.services.transactions import Transactions
+
+__all__ = ["Proxy"]
+
+_CALL_MS: Final = 30_000
+"""For callers that give no deadline."""
+_MESSAGE_ROOM_BYTES: Final = 64 << 10
+_ALPN: Final = ("h2",)
+_TELEMETRY: Final = "/apache.rocketmq.v2.MessagingService/Telemetry"
+
+
+class Proxy(Service):
+    """One proxy. Start once, stop once."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        name_servers: Sequence[str],
+        gate: AccessGate,
+        sign: Sign | None,
+        tls: TlsChoice,
+        body_bytes_max: Callable[[], int],
+        connections_of_host: int,
+        clock: Clock | None = None,
+        network: Network | None = None,
+    ) -> None:
+        """`sign`: for requests to the cluster. `network`: the plain one, of a simulation."""
+        super().__init__("proxy", clock)
+        clock, network = self._clock, network or TcpNetwork()
+        self._certificates = Certificates(tls, clock, alpn=_ALPN)
+        links = Certificates(tls, clock)
+        limits = GrpcLimits(
+            message_bytes=body_bytes_max() + _MESSAGE_ROOM_BYTES, connections_of_host=connections_of_host
+        )
+        self.server = GrpcServer(
+            host=host, port=port, clock=clock, network=SecureNetwork(network, self._certificates), limits=limits
+        )
+        net = NetClient(
+            NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX)),
+            clock,
+            network=SecureNetwork(network, links),
+            sign=sign,
+        )
+        self._links = links
+        self.cluster = Cluster(net, name_servers, clock)
+        callers = Callers(gate, clock.monotonic, _CALL_MS)
+        self.clients = Clients(self.cluster, callers, clock, body_bytes_max)
+        self.transactions = Transactions(self.cluster, self.clients, clock)
+        net.serve(self.transactions.handlers())
+        self._bind(callers, body_bytes_max)
+        self.adopt(self._certificates, links, self.cluster, self.clients, self.transactions, self.server)
+
+    def _bind(self, callers: Callers, body_bytes_max: Callable[[], int]) -> None:
+        def limits() -> Limits:
+            return Limits(body_bytes_max=body_bytes_max())
+
+        routes, acks = Routes(self.cluster), Acks(self.cluster, limits)
+        sends = Sends(self.cluster, self._clock, limits)
+        self._receives = receives = Receives(self.cluster, acks, limits, self._clock, self.spawn)
+        serves = {
+            "QueryRoute": routes.query_route,
+            "QueryAssignment": routes.query_assignment,
+            "Heartbeat": self.clients.heartbeat,
+            "NotifyClientTermination": self.clients.terminate,
+            "SendMessage": sends.send,
+            "AckMessage": acks.acknowledge,
+            "ChangeInvisibleDuration": acks.change_invisible,
+            "ForwardMessageToDeadLetterQueue": acks.forward_to_dead_letters,
+            "EndTransaction": self.transactions.end,
+            "RecallMessage": self.transactions.recall,
+        }
+        bind(self.server, callers, serves, {"ReceiveMessage": receives.receive})
+        self.server.add(_TELEMETRY, self.clients.telemetry, takes_stream=True)
+
+    @property
+    def address(self) -> str:
+        """`host:port` that clients come to."""
+        return self.server.address
+
+    async def start(self) -> None:
+        """Listen. CannotListen if the address is taken."""
+        await super().start()
+        for part in (self._certificates, self._links, self.cluster, self.clients, self.transactions, self.server):
+            await part.start()
+
+    async def stop(self) -> None:
+        """Send clients elsewhere, then close all links."""
+        self._receives.leave()
+        await stop_each(
+            self.server.stop,
+            super().stop,
+            self.transactions.stop,
+            self.clients.stop,
+            self.cluster.stop,
+            self._links.stop,
+            self._certificates.stop,
+        )

@@ -1,0 +1,237 @@
+"""ReceiveMessage: pops messages for a client, and waits for them if there are none.
+
+Owns        how long a receive waits, which broker it asks, the pop, what becomes of messages that nobody takes.
+Must not know   how receives wait (waiting.py), handles and messages of gRPC (convert/).
+
+Messages popped for a client that goes away in that moment are given back, without counting a try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from rocketlake.auth.action import Action, on_group, on_topic
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.codec.record import decode_records
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.pop import ANY_QUEUE
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.proxy.cluster import Cluster
+from rocketlake.proxy.convert.incoming import message_of
+from rocketlake.proxy.convert.limits import Limits
+from rocketlake.proxy.convert.names import group_of, topic_of
+from rocketlake.proxy.convert.receipts import Receipt, receipts, tries
+from rocketlake.proxy.convert.refusal import Refused, status
+from rocketlake.proxy.convert.times import ms_of, timestamp
+from rocketlake.proxy.services.acks import Acks
+from rocketlake.proxy.services.caller import Caller
+from rocketlake.proxy.services.waiting import LineKey, WaitingLines
+from rocketlake.proxy.v2 import messages as v2
+
+__all__ = ["Receives"]
+
+_log: Final = get_logger(__name__)
+
+_MESSAGES_MAX: Final = 32
+_POLL_MS_MIN: Final = 5000
+_POLL_MS_MAX: Final = 20_000
+_RENEWED_INVISIBLE_MS: Final = 60_000
+_ANSWER_MS: Final = 3000
+"""A broker's answer may come so much later than it was to come."""
+_RESERVE_MS: Final = 100
+"""The answer is on its way to the client so long before the deadline of the call."""
+_NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND)
+_TYPES: Final = {v2.FilterType.FILTER_TYPE_UNSPECIFIED: "TAG", v2.FilterType.TAG: "TAG", v2.FilterType.SQL: "SQL92"}
+_RETURNED_MS: Final = 1000
+
+
+_Taken: TypeAlias = tuple[StoredMessage, Receipt]
+
+
+@dataclass(frozen=True, slots=True)
+class _Receive:
+    """What one receive asks for."""
+
+    topic: str
+    group: str
+    broker_name: str
+    count: int
+    expression: str
+    expression_type: str
+    invisible_ms: int
+    attempt_id: str | None
+    in_order: bool
+    retries_max: int
+    ends: float
+    """Monotonic time at which the answer must be on its way."""
+
+    @property
+    def line(self) -> LineKey:
+        """Where it waits."""
+        attempt_id = self.attempt_id if self.in_order else None
+        words = self.broker_name, self.topic, self.group, self.expression_type, self.expression
+        return LineKey(*words, self.in_order, attempt_id)
+
+
+class Receives:
+    """Pops for clients."""
+
+    def __init__(
+        self, cluster: Cluster, acks: Acks, limits: Callable[[], Limits], clock: Clock, spawn: Callable[..., Any]
+    ) -> None:
+        self._cluster = cluster
+        self._acks = acks
+        self._limits = limits
+        self._clock = clock
+        self._spawn = spawn
+        self._turn = itertools.count()
+        self._warnings = RareWarnings(_log, clock=clock)
+        self._lines = WaitingLines[_Receive, _Taken](cluster, self._pop_now, self._give_back, clock, spawn)
+
+    def leave(self) -> None:
+        """The proxy stops: receives that wait are answered."""
+        self._lines.leave()
+
+    async def receive(self, caller: Caller, request: Any) -> None:
+        """ReceiveMessage. Its stream: the status, the messages, the time."""
+        asked = await self._asked(caller, request)
+        taken = await self._pop(asked)
+        left_seconds = asked.ends - self._clock.monotonic()
+        if not taken and left_seconds > 0 and not caller.call.is_draining:
+            taken = await self._lines.wait(asked, left_seconds)
+        call = caller.call
+        if call.is_over:
+            self._give_back(asked, taken)
+            return
+        code = v2.Code.OK if taken else v2.Code.MESSAGE_NOT_FOUND
+        call.write(_bytes(status=status(code, "" if taken else "no new message")))
+        for message, receipt in taken:
+            call.write(_bytes(message=message_of(message, str(receipt), asked.invisible_ms)))
+        call.write(_bytes(delivery_timestamp=timestamp(self._clock.now_ms())))
+        call.end()
+
+    async def _asked(self, caller: Caller, request: Any) -> _Receive:
+        group, topic = group_of(request.group), topic_of(request.message_queue.topic)
+        caller.need(on_group(group, Action.SUB), on_topic(topic, Action.SUB))
+        if request.batch_size < 1:
+            raise Refused(v2.Code.BAD_REQUEST, "batch_size is at least 1")
+        if request.auto_renew:
+            invisible_ms = _RENEWED_INVISIBLE_MS
+        else:
+            invisible_ms = ms_of(request.invisible_duration)
+            self._limits().check_invisible(invisible_ms, is_new=True)
+        settings = await self._cluster.group(group)
+        brokers = sorted({queue.broker_name for queue in await self._cluster.to_read(topic)})
+        named = request.message_queue.broker.name
+        if named and named not in brokers:
+            raise Refused(v2.Code.BAD_REQUEST, f"broker {named} serves no reader of topic {topic}")
+        return _Receive(
+            topic,
+            group,
+            named or brokers[next(self._turn) % len(brokers)],
+            min(request.batch_size, _MESSAGES_MAX),
+            request.filter_expression.expression or "*",
+            _TYPES.get(request.filter_expression.type, "TAG"),
+            invisible_ms,
+            request.attempt_id or None,
+            settings.consume_message_orderly,
+            settings.retry_max_times,
+            self._ends(caller, request),
+        )
+
+    def _ends(self, caller: Caller, request: Any) -> float:
+        left_ms = caller.remaining_ms
+        if request.HasField("long_polling_timeout"):
+            poll_ms = ms_of(request.long_polling_timeout)
+        else:
+            poll_ms = int(left_ms * 0.8)
+        poll_ms = max(_POLL_MS_MIN, min(poll_ms, _POLL_MS_MAX))
+        if poll_ms > left_ms - _RESERVE_MS:
+            if left_ms < _POLL_MS_MIN:
+                raise Refused(v2.Code.ILLEGAL_POLLING_TIME, f"a receive needs {_POLL_MS_MIN} ms until its deadline")
+            poll_ms = int(left_ms) - _RESERVE_MS
+        return self._clock.monotonic() + poll_ms / 1000
+
+    # -- pops ----------------------------------------------------------------------------------------------------------
+
+    async def _pop(self, asked: _Receive) -> list[_Taken]:
+        """Pop now. A call that ends meanwhile does not end the pop: what it took is given back."""
+        popping = self._spawn("pop", self._pop_now(asked))
+        try:
+            taken: list[_Taken] = await asyncio.shield(popping)
+        except asyncio.CancelledError:
+            popping.add_done_callback(lambda done: self._give_back_late(asked, done))
+            raise
+        return taken
+
+    async def _pop_now(self, asked: _Receive) -> list[_Taken]:
+        def make() -> Command:
+            return Command.request(
+                RequestCode.POP_MESSAGE,
+                PopHeader(
+                    consumer_group=asked.group,
+                    topic=asked.topic,
+                    queue_id=ANY_QUEUE,
+                    max_msg_nums=asked.count,
+                    invisible_time=asked.invisible_ms,
+                    poll_time=0,
+                    born_time=self._clock.now_ms(),
+                    init_mode=1,
+                    exp=asked.expression,
+                    exp_type=asked.expression_type,
+                    order=asked.in_order,
+                    attempt_id=asked.attempt_id,
+                ),
+            )
+
+        answer = await self._cluster.ask_master(
+            asked.topic, asked.broker_name, make, _ANSWER_MS, accept=(ResponseCode.SUCCESS, *_NOTHING)
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        messages = decode_records(answer.body_bytes, broker_name=asked.broker_name, decompress=False)
+        header = answer.header(PopReplyHeader)
+        handles = receipts(header, messages, asked.broker_name)
+        for message, count in zip(messages, tries(header, messages), strict=True):
+            message.topic, message.reconsume_times = asked.topic, count
+        taken = list(zip(messages, handles, strict=True))
+        for message, receipt in taken:
+            if message.reconsume_times > asked.retries_max:
+                self._spawn("dead letter", self._bury(asked, message, receipt))
+        return [each for each in taken if each[0].reconsume_times <= asked.retries_max]
+
+    async def _bury(self, asked: _Receive, message: StoredMessage, receipt: Receipt) -> None:
+        try:
+            await self._acks.bury(asked.topic, asked.group, receipt, message.message_id)
+        except RocketLakeError as error:
+            self._warnings.warn("dead letter", "a message is not among the dead letters yet, it comes again: %s", error)
+
+    # -- messages that nobody takes ------------------------------------------------------------------------------------
+
+    def _give_back_late(self, asked: _Receive, popped: asyncio.Task[list[_Taken]]) -> None:
+        if not popped.cancelled() and popped.exception() is None:
+            self._give_back(asked, popped.result())
+
+    def _give_back(self, asked: _Receive, taken: list[_Taken]) -> None:
+        for _, receipt in taken:
+            self._spawn("give back", self._give_one_back(asked, receipt))
+
+    async def _give_one_back(self, asked: _Receive, receipt: Receipt) -> None:
+        try:
+            await self._acks.change(asked.topic, asked.group, receipt, _RETURNED_MS, suspend=True)
+        except RocketLakeError as error:
+            self._warnings.warn("give back", "a message is not given back, it comes when its time is over: %s", error)
+
+
+def _bytes(**content: Any) -> bytes:
+    response: bytes = v2.ReceiveMessageResponse(**content).SerializeToString()
+    return response
