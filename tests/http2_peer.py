@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from dataclasses import dataclass, field
 
 import ngh2
@@ -58,8 +59,8 @@ class Peer:
         self.pings = 0
 
     @classmethod
-    async def connect(cls, port: int, window: int | None = None) -> Peer:
-        return cls(*await asyncio.open_connection("127.0.0.1", port), window)
+    async def connect(cls, port: int, window: int | None = None, tls: ssl.SSLContext | None = None) -> Peer:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=tls), window)
 
     async def __aenter__(self) -> Peer:
         return self

@@ -28,7 +28,9 @@ from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Callers
 from rocketlake.proxy.services.clients import Clients
 from rocketlake.proxy.services.messaging import bind
+from rocketlake.proxy.services.received import Received
 from rocketlake.proxy.services.receives import Receives
+from rocketlake.proxy.services.renewals import Renewals
 from rocketlake.proxy.services.routes import Routes
 from rocketlake.proxy.services.sends import Sends
 from rocketlake.proxy.services.transactions import Transactions
@@ -76,22 +78,34 @@ class Proxy(Service):
             network=SecureNetwork(network, links),
             sign=sign,
         )
-        self._links = links
         self.cluster = Cluster(net, name_servers, clock)
         callers = Callers(gate, clock.monotonic, _CALL_MS)
         self.clients = Clients(self.cluster, callers, clock, body_bytes_max)
         self.transactions = Transactions(self.cluster, self.clients, clock)
         net.serve(self.transactions.handlers())
         self._bind(callers, body_bytes_max)
-        self.adopt(self._certificates, links, self.cluster, self.clients, self.transactions, self.server)
+        self._parts = (
+            self._certificates,
+            links,
+            self.cluster,
+            self.clients,
+            self.transactions,
+            self.renewals,
+            self.server,
+        )
+        """They start in this order, and stop in reverse."""
+        self.adopt(*self._parts)
 
     def _bind(self, callers: Callers, body_bytes_max: Callable[[], int]) -> None:
         def limits() -> Limits:
             return Limits(body_bytes_max=body_bytes_max())
 
-        routes, acks = Routes(self.cluster), Acks(self.cluster, limits)
+        received = Received(self.cluster)
+        self.renewals = renewals = Renewals(received, self.clients.is_connected, self._clock)
+        self.clients.on_left = renewals.client_left
+        routes, acks = Routes(self.cluster), Acks(received, renewals, limits)
         sends = Sends(self.cluster, self._clock, limits)
-        self._receives = receives = Receives(self.cluster, acks, limits, self._clock, self.spawn)
+        self.receives = receives = Receives(self.cluster, received, renewals, limits, self._clock, self.spawn)
         serves = {
             "QueryRoute": routes.query_route,
             "QueryAssignment": routes.query_assignment,
@@ -115,18 +129,11 @@ class Proxy(Service):
     async def start(self) -> None:
         """Listen. CannotListen if the address is taken."""
         await super().start()
-        for part in (self._certificates, self._links, self.cluster, self.clients, self.transactions, self.server):
+        for part in self._parts:
             await part.start()
 
     async def stop(self) -> None:
         """Send clients elsewhere, then close all links."""
-        self._receives.leave()
-        await stop_each(
-            self.server.stop,
-            super().stop,
-            self.transactions.stop,
-            self.clients.stop,
-            self.cluster.stop,
-            self._links.stop,
-            self._certificates.stop,
-        )
+        self.receives.leave()
+        server, *others = reversed(self._parts)
+        await stop_each(server.stop, super().stop, *[part.stop for part in others])

@@ -65,6 +65,8 @@ class Clients(Service):
         self.known: dict[str, Client] = {}
         self.on_producer: Callable[[Client], object] = lambda _: None
         """Told of each producer that tells its settings."""
+        self.on_left: Callable[[str], object] = lambda _: None
+        """Told the id of each client that says that it goes."""
 
     async def start(self) -> None:
         """Forget those that are silent, from now on."""
@@ -89,6 +91,7 @@ class Clients(Service):
         if request.HasField("group") and request.group.name:
             caller.need(on_group(group_of(request.group), Action.SUB))
         self._forget(caller.client_id)
+        self.on_left(caller.client_id)
         return v2.NotifyClientTerminationResponse(status=status(v2.Code.OK))
 
     # -- the stream ----------------------------------------------------------------------------------------------------
@@ -155,6 +158,11 @@ class Clients(Service):
         client.kind = kind
         client.seen = self._clock.monotonic()
         return client
+
+    def is_connected(self, client_id: str) -> bool:
+        """True while the client has its stream open."""
+        client = self.known.get(client_id)
+        return client is not None and client.stream is not None
 
     def producers_of(self, topic: str) -> Iterator[Client]:
         """Producers of this topic that can be told something, in a random order."""

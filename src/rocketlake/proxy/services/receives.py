@@ -32,8 +32,9 @@ from rocketlake.proxy.convert.names import group_of, topic_of
 from rocketlake.proxy.convert.receipts import Receipt, receipts, tries
 from rocketlake.proxy.convert.refusal import Refused, status
 from rocketlake.proxy.convert.times import ms_of, timestamp
-from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Caller
+from rocketlake.proxy.services.received import RETURNED_MS, Received
+from rocketlake.proxy.services.renewals import FIRST_INVISIBLE_MS, Renewals
 from rocketlake.proxy.services.waiting import LineKey, WaitingLines
 from rocketlake.proxy.v2 import messages as v2
 
@@ -44,14 +45,12 @@ _log: Final = get_logger(__name__)
 _MESSAGES_MAX: Final = 32
 _POLL_MS_MIN: Final = 5000
 _POLL_MS_MAX: Final = 20_000
-_RENEWED_INVISIBLE_MS: Final = 60_000
 _ANSWER_MS: Final = 3000
 """A broker's answer may come so much later than it was to come."""
 _RESERVE_MS: Final = 100
 """The answer is on its way to the client so long before the deadline of the call."""
 _NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND)
 _TYPES: Final = {v2.FilterType.FILTER_TYPE_UNSPECIFIED: "TAG", v2.FilterType.TAG: "TAG", v2.FilterType.SQL: "SQL92"}
-_RETURNED_MS: Final = 1000
 
 
 _Taken: TypeAlias = tuple[StoredMessage, Receipt]
@@ -86,20 +85,27 @@ class Receives:
     """Pops for clients."""
 
     def __init__(
-        self, cluster: Cluster, acks: Acks, limits: Callable[[], Limits], clock: Clock, spawn: Callable[..., Any]
+        self,
+        cluster: Cluster,
+        received: Received,
+        renewals: Renewals,
+        limits: Callable[[], Limits],
+        clock: Clock,
+        spawn: Callable[..., Any],
     ) -> None:
         self._cluster = cluster
-        self._acks = acks
+        self._received = received
+        self._renewals = renewals
         self._limits = limits
         self._clock = clock
         self._spawn = spawn
         self._turn = itertools.count()
         self._warnings = RareWarnings(_log, clock=clock)
-        self._lines = WaitingLines[_Receive, _Taken](cluster, self._pop_now, self._give_back, clock, spawn)
+        self.lines = WaitingLines[_Receive, _Taken](cluster, self._pop_now, self._give_back, clock, spawn)
 
     def leave(self) -> None:
         """The proxy stops: receives that wait are answered."""
-        self._lines.leave()
+        self.lines.leave()
 
     async def receive(self, caller: Caller, request: Any) -> None:
         """ReceiveMessage. Its stream: the status, the messages, the time."""
@@ -107,7 +113,7 @@ class Receives:
         taken = await self._pop(asked)
         left_seconds = asked.ends - self._clock.monotonic()
         if not taken and left_seconds > 0 and not caller.call.is_draining:
-            taken = await self._lines.wait(asked, left_seconds)
+            taken = await self.lines.wait(asked, left_seconds)
         call = caller.call
         if call.is_over:
             self._give_back(asked, taken)
@@ -115,6 +121,8 @@ class Receives:
         code = v2.Code.OK if taken else v2.Code.MESSAGE_NOT_FOUND
         call.write(_bytes(status=status(code, "" if taken else "no new message")))
         for message, receipt in taken:
+            if request.auto_renew:
+                self._renewals.hold(caller.client_id, asked.topic, asked.group, receipt)
             call.write(_bytes(message=message_of(message, str(receipt), asked.invisible_ms)))
         call.write(_bytes(delivery_timestamp=timestamp(self._clock.now_ms())))
         call.end()
@@ -125,7 +133,7 @@ class Receives:
         if request.batch_size < 1:
             raise Refused(v2.Code.BAD_REQUEST, "batch_size is at least 1")
         if request.auto_renew:
-            invisible_ms = _RENEWED_INVISIBLE_MS
+            invisible_ms = FIRST_INVISIBLE_MS
         else:
             invisible_ms = ms_of(request.invisible_duration)
             self._limits().check_invisible(invisible_ms, is_new=True)
@@ -211,7 +219,7 @@ class Receives:
 
     async def _bury(self, asked: _Receive, message: StoredMessage, receipt: Receipt) -> None:
         try:
-            await self._acks.bury(asked.topic, asked.group, receipt, message.message_id)
+            await self._received.bury(asked.topic, asked.group, receipt, message.message_id)
         except RocketLakeError as error:
             self._warnings.warn("dead letter", "a message is not among the dead letters yet, it comes again: %s", error)
 
@@ -227,7 +235,7 @@ class Receives:
 
     async def _give_one_back(self, asked: _Receive, receipt: Receipt) -> None:
         try:
-            await self._acks.change(asked.topic, asked.group, receipt, _RETURNED_MS, suspend=True)
+            await self._received.change(asked.topic, asked.group, receipt, RETURNED_MS, suspend=True)
         except RocketLakeError as error:
             self._warnings.warn("give back", "a message is not given back, it comes when its time is over: %s", error)
 

@@ -83,14 +83,14 @@ class WaitingLines(Generic[A, T]):
         self._give_back = give_back
         self._clock = clock
         self._spawn = spawn
-        self._lines: dict[LineKey, _Line[A, T]] = {}
+        self.lines: dict[LineKey, _Line[A, T]] = {}
 
     async def wait(self, asked: A, seconds: float) -> list[T]:
         """What was popped for this receive; [] when the time is over. RemoteError, LinkError, Refused."""
         waiter = _Waiter[A, T](asked, asyncio.get_running_loop().create_future())
-        line = self._lines.get(asked.line)
+        line = self.lines.get(asked.line)
         if line is None:
-            line = self._lines[asked.line] = _Line()
+            line = self.lines[asked.line] = _Line()
             self._spawn("line", self._serve(asked.line, line))
         line.waiting[waiter] = None
         try:
@@ -107,7 +107,7 @@ class WaitingLines(Generic[A, T]):
 
     def leave(self) -> None:
         """The proxy stops: nobody waits any longer."""
-        for line in self._lines.values():
+        for line in self.lines.values():
             for waiter in line.waiting:
                 if not waiter.taken.done():
                     waiter.taken.set_result([])
@@ -122,7 +122,7 @@ class WaitingLines(Generic[A, T]):
                 if not waiter.taken.done():
                     waiter.taken.set_exception(error)
         finally:
-            del self._lines[key]
+            del self.lines[key]
 
     async def _hand_out(self, line: _Line[A, T]) -> bool:
         """Pop for one after the other until nothing is left. False if there was nothing."""
