@@ -72,10 +72,13 @@ def fetched_jars(name: str) -> list[Path]:
 
 
 def compiled_drivers(name: str) -> str:
-    """The class path of `<name>` with our Java drivers compiled against it; those in `tools` need Apache's mqadmin."""
+    """The class path of `<name>` with our Java drivers compiled against it; those in `tools` need Apache's mqadmin.
+
+    Those of the client for gRPC lie in a folder of their own.
+    """
     jars = classpath(name)
     out = TARGET / f"{name}-drivers"
-    folder = HERE / "drivers"
+    folder = HERE / ("grpc_drivers" if "rocketmq-client-java" in jars else "drivers")
     sources = sorted(folder.glob("**/*.java" if "rocketmq-tools" in jars else "*.java"))
     newest = max(source.stat().st_mtime for source in sources)
     with alone(f"{name}-drivers"):

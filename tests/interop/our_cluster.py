@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,3 +29,13 @@ def our_cluster(root: Path, *settings: str) -> Iterator[str]:
     finally:
         process.terminate()
         assert process.wait(30) == 0, (root / "up.log").read_text()[-3000:]
+
+
+def until_open(port: int) -> None:
+    """The proxy listens a moment after the broker."""
+    for _ in range(400):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"nobody listens on port {port}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from interop.apache import free_ports
 from rocketlake import Consumer, Message, Producer
 from rocketlake.admin import Admin
 from rocketlake.model.message import StoredMessage
-from tests.interop.our_cluster import our_cluster
+from tests.interop.our_cluster import our_cluster, until_open
 
 pytest.importorskip("rocketmq.v5")
 pytestmark = pytest.mark.interop
@@ -44,16 +43,6 @@ def grpc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grpc]:
     with our_cluster(tmp_path_factory.mktemp("grpc"), *settings) as namesrv:
         until_open(port)
         yield Grpc(namesrv, f"127.0.0.1:{port}")
-
-
-def until_open(port: int) -> None:
-    """The proxy listens a moment after the broker."""
-    for _ in range(400):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"nobody listens on port {port}")
 
 
 async def create(grpc: Grpc, topic: str) -> None:
