@@ -69,6 +69,8 @@ KERNELS = (
     "rocketlake.broker.hot.plain_run",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_topics",
+    "rocketlake.proxy.convert.plain_messages",
+    "rocketlake.proxy.convert.received",
     "rocketlake.store.log_window",
     "rocketlake.store.plain_fetch",
     "rocketlake.store.raw_run",
@@ -78,6 +80,7 @@ KERNELS = (
 SHARED = (
     "rocketlake.base.java.java_hash",
     "rocketlake.codec.record_layout",
+    "rocketlake.proxy.v2.wire",
 )
 """A `.pxd` without a module: numbers and inline functions that kernels share. Nothing is built of it alone."""
 

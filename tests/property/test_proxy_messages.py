@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.codec import property_text
@@ -16,43 +15,10 @@ from rocketlake.proxy.convert.incoming import message_of
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.outgoing import check, properties_of, sys_flag_of, type_of
 from rocketlake.proxy.convert.refusal import Refused
-from rocketlake.proxy.convert.times import ms_of, timestamp
-from rocketlake.proxy.v2 import messages as v2
-from rocketlake.proxy.v2.messages import MessageType
+from rocketlake.proxy.convert.times import ms_of
+from tests.proxy_messages import NOW, any_text, keys, messages, own_names, words
 
-NOW = 1_700_000_000_000
 LIMITS = Limits()
-any_text = st.text(max_size=20)
-words = st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=20).filter(
-    lambda text: not text.isspace()
-)
-keys = words.filter(lambda text: " " not in text)
-own_names = words.filter(lambda text: text not in names.SYSTEM)
-
-
-@st.composite
-def messages(draw: st.DrawFn, text: Any, key: Any, name: Any) -> Any:
-    """A v2.Message whose fields are set or not."""
-    fields: dict[str, Any] = {"message_id": draw(text), "keys": draw(st.lists(key, max_size=3))}
-    optional = {
-        "tag": text.map(lambda tag: tag.replace("|", "/")),
-        "message_group": text,
-        "trace_context": text,
-        "born_host": text,
-        "lite_topic": st.from_regex(r"\A[a-z0-9_-]{1,20}\Z"),
-        "priority": st.integers(0, 9),
-        "delivery_timestamp": st.integers(0, NOW).map(timestamp),
-        "born_timestamp": st.integers(0, NOW).map(timestamp),
-        "message_type": st.sampled_from([MessageType.NORMAL, MessageType.TRANSACTION]),
-    }
-    for field in draw(st.sets(st.sampled_from(sorted(optional)))):
-        fields[field] = draw(optional[field])
-    return v2.Message(
-        topic=v2.Resource(name="T"),
-        user_properties=draw(st.dictionaries(name, text, max_size=4)),
-        system_properties=v2.SystemProperties(**fields),
-        body=draw(st.binary(max_size=50)),
-    )
 
 
 def record_of(sent: Any) -> bytearray:
