@@ -77,6 +77,8 @@ class GroupTable(EntryTable):
         super().__init__(path, files, clock)
         self.on_change: list[Callable[[], None]] = []
         """Called when a group was made, changed or deleted."""
+        self.unsaved: set[str] = set()
+        """Groups that their first members made, and that may be on no disk yet; who has one saved takes it out."""
         self._auto_create = auto_create
         self._groups_max = groups_max
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -106,6 +108,7 @@ class GroupTable(EntryTable):
         self.check_room(name)
         group = GroupConfig(name)
         self.put(group)
+        self.unsaved.add(name)
         return group
 
     def check_room(self, *names: str) -> None:
@@ -127,6 +130,7 @@ class GroupTable(EntryTable):
     def delete(self, name: str) -> bool:
         """Forget a group and its forbidden topics; True if there was one."""
         self._forbidden.pop(name, None)
+        self.unsaved.discard(name)
         if name not in self._groups:
             return False
         self._remove(name)

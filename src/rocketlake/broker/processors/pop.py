@@ -3,8 +3,9 @@
 Owns        the order of the steps of a pop, how long it waits for messages.
 Must not know   the checks (rights/pop.py), how queues are read (pop/pop_reads.py), what wakes a pop (pop/pop_hold.py).
 
-A pop that finds nothing waits, until its time is up. One that is woken is served from the first check on, and waits
-again if another consumer was faster. A pop that got messages while others are left wakes the next one.
+A pop of a new group waits until the group is on disk. One that finds nothing waits until its time is up. One that is
+woken is served from the first check on, and waits again if another consumer was faster. A pop that got messages while
+others are left wakes the next one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.held.wait_list import Waiter
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
@@ -22,6 +24,7 @@ from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.broker.rights.pop import PopRight, PopRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
+from rocketlake.broker.tables.table_saver import TableSaver
 from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
@@ -46,6 +49,8 @@ class PopMessage:
         *,
         config: LiveConfig,
         store: MessageStore,
+        groups: GroupTable,
+        saver: TableSaver,
         rights: PopRights,
         reads: PopReads,
         hold: PopHold,
@@ -57,6 +62,8 @@ class PopMessage:
         """`is_ready`: True once it is known what was handed out before the start."""
         self._config = config
         self._store = store
+        self._groups = groups
+        self._saver = saver
         self._rights = rights
         self._reads = reads
         self._hold = hold
@@ -80,6 +87,8 @@ class PopMessage:
             right = self._rights.admit(header, header.max_msg_nums, header.exp, header.exp_type)
         except Refused as refused:
             return Reply(refused.code, remark=refused.what)
+        if right.group.name in self._groups.unsaved:
+            return self._once_saved(request, header)
         now_ms = self._clock.now_ms()
         pop = Pop(
             right,
@@ -102,6 +111,20 @@ class PopMessage:
         if found.cold and loads < _LOADS_MAX:
             return self._load(request, header, found, loads)
         return self._wait(request, header, right, pop, found)
+
+    def _once_saved(self, request: Request, header: PopHeader) -> Held:
+        """Serve the pop when its group survives a crash: without it, its acknowledgements would mean nothing."""
+
+        def saved(is_saved: bool) -> None:
+            if not is_saved:
+                what = f"the new group {header.consumer_group} cannot be saved now"
+                request.answer(Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=what))
+                return
+            self._groups.unsaved.discard(header.consumer_group)
+            self._hold.resume_soon(partial(self._again, request, header))
+
+        self._saver.when_saved(saved)
+        return HELD
 
     def _read(self, request: Request, header: PopHeader, pop: Pop) -> Popped:
         """Nothing, until it is known what was handed out before the start, and while a quota is used up."""

@@ -59,6 +59,8 @@ class Popping(MasterWing):
         pop = PopMessage(
             config=config,
             store=store,
+            groups=ground.groups,
+            saver=ground.saver,
             rights=rights,
             reads=reads,
             hold=self.hold,
