@@ -95,14 +95,16 @@ class Ack:
             return handle
         if handle.revive_queue == ORDER_REVIVE_QUEUE:
             return self._change_in_order(header, handle)
-        now_ms = self._clock.now_ms()
+        pop_ms: int = self._clock.now_ms()
+        if handle.start_offset == header.offset:  # the new check point must have another name than the old one
+            pop_ms = max(pop_ms, handle.pop_ms + 1)
         point = CheckPoint(
             broker_name=self._config.now.broker_name,
             group=header.consumer_group,
             differences=[0],
             invisible_ms=header.invisible_time,
             count=1,
-            pop_ms=now_ms,
+            pop_ms=pop_ms,
             queue_id=header.queue_id,
             start_offset=header.offset,
             suspend=header.suspend,
@@ -111,10 +113,9 @@ class Ack:
         result = self._log.put_check_point(point, handle.revive_queue)
         if result.status.is_stored:
             self._in_flight.add((header.consumer_group, header.topic, header.queue_id), point.due_ms, 1)
-            if (handle.start_offset, handle.pop_ms) != (header.offset, now_ms):
-                result = self._put_ack(header, handle)
+            result = self._put_ack(header, handle)
         answer = ChangeInvisibleReplyHeader(
-            pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue
+            pop_time=pop_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue
         )
         return self._when_safe(request, result, lambda: Reply(header=answer))
 
