@@ -38,7 +38,8 @@ ROOMS = {
     " integration/test_stalled_disk.py integration/test_strangers.py integration/test_strict_locks.py"
     " integration/test_succession.py integration/test_table_copies.py"
     " integration/test_takeover*.py integration/test_under_apaches_controller.py integration/test_unfit_heirs.py"
-    " simulation/test_switch.py simulation/test_transaction_histories.py simulation/test_real_groups.py",
+    " simulation/test_switch.py simulation/test_transaction_histories.py simulation/test_real_groups.py"
+    " histories/test_pops.py",
     "cli": "unit/cli unit/install integration/test_cli_*.py integration/test_how_to*.py integration/test_packages.py"
     " integration/test_lost_register.py integration/test_supervisor.py integration/test_run_brokers.py"
     " integration/test_message_life.py",
