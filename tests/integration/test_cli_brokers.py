@@ -21,6 +21,7 @@ def test_the_figures_of_a_broker_are_shown(rocketlake: Typed) -> None:
     shown = json.loads(rocketlake("broker", "show", "broker-a", "-o", "json"))
     assert shown["brokerVersionDesc"].startswith("V5")
     assert "putTps" in rocketlake("broker", "show", "broker-a")
+    assert set(json.loads(rocketlake("broker", "show", "broker-a", "--match", "puttps", "-o", "json"))) == {"putTps"}
     with pytest.raises(UsageError, match="no broker broker-z"):
         rocketlake("broker", "show", "broker-z")
 

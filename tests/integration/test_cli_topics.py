@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer, PullConsumer, PushConsumer, StoredMessage
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import NotThereError, RocketLakeError, UsageError
 from rocketlake.cli.tree import app
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed, second_broker
@@ -67,6 +67,24 @@ def test_alter_sets_a_quota_and_takes_it_away(rocketlake: Typed, cluster: Embedd
     assert kept.attributes == {"quota.bytes.in": "2000", "quota.requests.out": "9"}
     rocketlake("topic", "alter", "narrow", "-a", "-quota.bytes.in", "-a", "-quota.requests.out")
     assert not topics.get("narrow").attributes  # type: ignore[union-attr]
+
+
+def test_a_topic_is_moved_by_altering_it_on_one_broker(
+    cluster: EmbeddedCluster, rocketlake: Typed, tmp_path: Path
+) -> None:
+    with second_broker(cluster, tmp_path):
+        rocketlake("topic", "create", "moved", "-q", "2")
+        said = rocketlake("topic", "alter", "moved", "--broker", "broker-a", "--perm", "r")
+        assert said == "topic moved on broker-a: 2 queues, rw -> 2 queues, r\n"
+        settings = json.loads(rocketlake("topic", "show", "moved", "-o", "json"))["settings"]
+        assert {broker: each["perm"] for broker, each in settings.items()} == {"broker-a": "r", "broker-b": "rw"}
+        for _ in range(4):
+            assert "broker broker-b" in rocketlake("produce", "moved", "x")
+        with pytest.raises(NotThereError, match="not on broker broker-z"):
+            rocketlake("topic", "alter", "moved", "--broker", "broker-z", "--perm", "r")
+        with pytest.raises(UsageError, match="every broker"):
+            rocketlake("topic", "alter", "moved", "--broker", "broker-a", "-q", "4", "--drain")
+        rocketlake("topic", "delete", "moved", "--yes")
 
 
 def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, cluster: EmbeddedCluster) -> None:

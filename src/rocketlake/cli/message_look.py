@@ -52,7 +52,7 @@ def get(
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Print messages of a topic, found by id, key, place or time. No group is disturbed; without one, exit code 1."""
+    """Print messages of a topic, found by id, key, place or time. No group is disturbed; without one, exit code 3."""
     from rocketlake.admin import Admin
     from rocketlake.admin.messages.place import parse_place
     from rocketlake.base.clock import SystemClock
