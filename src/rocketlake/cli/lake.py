@@ -163,10 +163,13 @@ def info(
         whole: dict[str, object] = {"path": str(path), "format": description.table_format, "kind": description.kind}
         whole |= {"partition_columns": list(description.partition_by), "columns": columns, "rows": found_rows}
         whole |= {"files": len(files), "partitions": partitions, "bytes": found_bytes, "median_file_bytes": int(median)}
+        whole |= {"merge": description.merge} if description.merge else {}
         show_json(whole | {"queues": objects(headings, queues)})
         return
     tell(f"{description.table_format} table of {description.kind}, {path}")
     tell(f"  partition columns  {', '.join(description.partition_by) or 'none'}")
+    if description.merge:
+        tell(f"  newest row of each {description.merge} buckets")
     tell(f"  columns            {len(columns)} (--ddl shows them)")
     tell(f"  rows               {amount(found_rows)}")
     tell(

@@ -68,6 +68,7 @@ def _commit_changes(table: LakeTable, part: BatchPart, description: TableDescrip
     if last is not None and last >= part.batch:
         return False
     whole = with_changes(table, part, part.rule, description)
+    crash_point("lake.after_changes")
     if not (whole.files and table.append(whole, description)):
         return False
     crash_point("lake.after_commit")

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rocketlake.base.crash_point import crash_point
@@ -21,6 +22,7 @@ from rocketlake.spark.places.place import Writing
 __all__ = ["PartitionWriter"]
 
 _ROW_GROUP_BYTES = 64 << 20
+_SAMPLE_ROWS = 1000
 _UNIQUE = frozenset({"body", "msgId", "offsetMsgId", "keys", "transactionId", "properties", "dlqReason"})
 """Columns without a dictionary: nearly every row has a value of its own."""
 _NO_BOUNDS = frozenset({"body", "properties"})
@@ -61,9 +63,10 @@ class PartitionWriter:
         """Write the gathered rows as one row group."""
         if not self._batches:
             return
+        rows = pa.Table.from_batches(self._batches)
         if self._open is None:
-            self._open = _OpenFile(*self._begin(), self._schema, self._compression)
-        self._open.write(pa.Table.from_batches(self._batches))
+            self._open = _OpenFile(*self._begin(), rows, self._compression)
+        self._open.write(rows)
         self._batches, self.gathered = [], 0
         crash_point("lake.mid_write")
         if self._open.bytes >= self._bytes_max:
@@ -88,14 +91,15 @@ class PartitionWriter:
 
 
 class _OpenFile:
-    def __init__(self, name: str, file: Writing, schema: pa.Schema, compression: str) -> None:
+    def __init__(self, name: str, file: Writing, first: pa.Table, compression: str) -> None:
+        schema = first.schema
         self._name = name
         self._file = file
         self._rows = 0
         bounded = [field.name for field in schema if field.name not in _NO_BOUNDS and not _nested(field.type)]
         settings: dict[str, Any] = {
             "compression": compression,
-            "use_dictionary": [field.name for field in schema if _has_dictionary(field)],
+            "use_dictionary": [field.name for field in schema if _has_dictionary(field) and _repeats(first, field)],
             "write_statistics": bounded,
         }
         self._writer = pq.ParquetWriter(file.sink, schema, **settings)
@@ -124,6 +128,12 @@ class _OpenFile:
 
 def _nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind))
+
+
+def _repeats(rows: pa.Table, field: pa.Field) -> bool:
+    """True if values of the column come again: for others a dictionary is made and thrown away."""
+    sample = rows.column(field.name).slice(0, _SAMPLE_ROWS)
+    return bool(2 * pc.count_distinct(sample).as_py() <= len(sample) or len(sample) < _SAMPLE_ROWS)
 
 
 def _has_dictionary(field: pa.Field) -> bool:

@@ -26,7 +26,7 @@ from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import DataFile
 from rocketlake.spark.places.location import Location
 
-__all__ = ["LakeReader", "described", "read_file", "table_schema"]
+__all__ = ["LakeReader", "described", "read_file", "read_opened", "table_schema"]
 
 _ROWS = 8192
 
@@ -91,19 +91,26 @@ def read_file(source: Any, file: DataFile, schema: pa.Schema, *, whole_file: boo
     `source`: what pyarrow reads the file from.
     `whole_file`: StoreError if the file has a column that the schema lacks, for callers that replace the file.
     """
-    values = dict(file.partition)
     with pq.ParquetFile(source) as parquet:
-        there = set(parquet.schema_arrow.names)
-        if whole_file and (unknown := sorted(there - set(schema.names))):
-            raise StoreError(
-                f"a file has columns that the table's description lacks: {', '.join(unknown)}",
-                path=file.name,
-                hint="write to the table with RocketLake, then compact it again; or compact it with the program that"
-                " added the columns. Nothing was changed",
-            )
-        wanted = [name for name in schema.names if name in there]
-        for batch in parquet.iter_batches(_ROWS, columns=wanted):
-            yield pa.RecordBatch.from_arrays([_column(batch, field, values, there) for field in schema], schema=schema)
+        yield from read_opened(parquet, file, schema, whole_file=whole_file)
+
+
+def read_opened(
+    parquet: pq.ParquetFile, file: DataFile, schema: pa.Schema, *, whole_file: bool = False, rows: int = _ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The same of a file that is open, in batches of so many rows."""
+    values = dict(file.partition)
+    there = set(parquet.schema_arrow.names)
+    if whole_file and (unknown := sorted(there - set(schema.names))):
+        raise StoreError(
+            f"a file has columns that the table's description lacks: {', '.join(unknown)}",
+            path=file.name,
+            hint="write to the table with RocketLake, then compact it again; or compact it with the program that"
+            " added the columns. Nothing was changed",
+        )
+    wanted = [name for name in schema.names if name in there]
+    for batch in parquet.iter_batches(rows, columns=wanted):
+        yield pa.RecordBatch.from_arrays([_column(batch, field, values, there) for field in schema], schema=schema)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field, values: Mapping[str, str | None], there: set[str]) -> pa.Array:

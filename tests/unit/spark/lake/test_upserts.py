@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,24 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark import TaskContext
+from typer.testing import CliRunner
 
 from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.cli.tree import app
 from rocketlake.spark.lake.maintenance import clean, compact, open_described
-from rocketlake.spark.lake.options import parse_options
+from rocketlake.spark.lake.options import NAMES, parse_options, table_location
 from rocketlake.spark.lake.upserts.spark_hash import buckets_of
 from rocketlake.spark.places.location import Location, location_of
+from rocketlake.spark.places.memory import Faults
 from tests.faulty_s3 import FaultyS3, faulty_s3
+from tests.rest_catalog import rest_catalog
 from tests.seeds import seeds
 from tests.unit.spark.lake.conftest import Query, Row, message, places, table_rows
 
 SCHEMA = "shop string, id bigint, version bigint, price double, gone boolean"
 RULE = {"bodyFormat": "json", "bodySchema": SCHEMA, "versionColumn": "version", "deleteWhen": "gone"}
 FORMATS = ["delta", "iceberg"]
-POINTS = ["", "", "lake.mid_write", "lake.after_write", "lake.before_commit", "lake.after_commit"]
+POINTS = ["", "lake.mid_write", "lake.after_write", "lake.before_commit", "lake.after_changes", "lake.after_commit"]
 Change = dict[str, Any]
 RESTARTS = "did not answer|did not take a data file|another driver committed this batch"
 
@@ -94,8 +98,14 @@ def cut_by_bucket(rows: Sequence[Row], keys: Sequence[str], count: int) -> list[
     ]
 
 
-def history(rng: random.Random, table: Path | Location, restart_on: str = "", **options: str) -> None:
-    """Batches with all that Spark and a kill may do to them, then a new query that reads all again."""
+def history(
+    rng: random.Random, table: Path | Location, end_faults: Callable[[], None] | None = None, **options: str
+) -> None:
+    """Batches with all that Spark and a kill may do to them, then a new query that reads all again.
+
+    `end_faults`: the table lies in a store with faults, which end before it is read.
+    """
+    restart_on = RESTARTS if end_faults else ""
     keys, count = rng.choice([["id"], ["shop", "id"]]), rng.choice([1, 2, 5])
     options |= RULE | {"mergeKeys": ",".join(keys), "mergeBuckets": str(count)}
     changes = drawn(rng, rng.randrange(1, 60))
@@ -106,9 +116,11 @@ def history(rng: random.Random, table: Path | Location, restart_on: str = "", **
         query.by_bucket = rng.random() < 0.5
         tasks = cut_by_bucket(rows[first:end], keys, count) if query.by_bucket else cut(rng, rows[first:end])
         query.run_with_trouble(tasks, rng, crash=rng.choice(POINTS), restart_on=restart_on)
-        assert kept(table) == by_pandas(changes[:end], keys)
+        assert end_faults or kept(table) == by_pandas(changes[:end], keys)
     again = Keyed(str(table), "q-2", **options)
     again.run_with_trouble(cut(rng, rows), rng, restart_on=restart_on)
+    if end_faults:
+        end_faults()
     assert kept(table) == by_pandas(changes, keys)
 
 
@@ -135,22 +147,23 @@ def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str
 @pytest.mark.parametrize("seed", seeds("lake upserts on a faulty S3", short=1, whole=40))
 def test_upserts_on_a_faulty_s3_server(seed: int, server: FaultyS3, settings: dict[str, str]) -> None:
     table = location_of(f"s3://b/upserts-{seed}", settings, what="the table")
-    rng = random.Random(seed)
-    keys = ["id"]
-    options = RULE | {"mergeKeys": "id", "mergeBuckets": "3"} | settings
-    changes = drawn(rng, 40)
-    rows = bodies(changes)
-    query = Keyed(str(table), **options)
     server.begin_faults(seed, puts=0.1, others=0.01)
-    for first in range(0, len(rows), 12):
-        query.by_bucket = rng.random() < 0.5
-        part = rows[first : first + 12]
-        tasks = cut_by_bucket(part, keys, 3) if query.by_bucket else cut(rng, part)
-        query.run_with_trouble(tasks, rng, crash=rng.choice(POINTS), restart_on=RESTARTS)
-    server.end_faults()
-    assert kept(table) == by_pandas(changes, keys)
-    found = DeltaTable(str(table), storage_options=table.open().library_options()).to_pandas()
-    assert sorted(found["id"]) == sorted(row[1] for row in kept(table))
+    history(random.Random(seed), table, server.end_faults, **settings)
+    if rows := kept(table):
+        found = DeltaTable(str(table), storage_options=table.open().library_options()).to_pandas()
+        assert sorted(found["id"]) == sorted(row[1] for row in rows)
+
+
+@pytest.mark.parametrize("seed", seeds("lake upserts in a faulty catalog", short=1, whole=40))
+def test_upserts_in_a_faulty_catalog(seed: int, memory_path: Path) -> None:
+    with rest_catalog(memory_path) as rest:
+        options = {"tableFormat": "iceberg", "catalog.type": "rest", "catalog.uri": rest.address}
+        table = table_location(NAMES.given({"path": f"{memory_path}/t", **options}))
+        rest.faults = Faults(random.Random(seed), puts=0.2, others=0.03)
+        history(random.Random(seed), table, rest.end_faults, **options)
+        if rows := kept(table):
+            found = rest.catalog.load_table(("lake", "t")).scan().to_arrow()
+            assert sorted(found["id"].to_pylist()) == sorted(row[1] for row in rows)
 
 
 def query_of(folder: Path, table_format: str, **more: str) -> Keyed:
@@ -198,6 +211,14 @@ def test_one_commit_a_batch_and_nothing_is_left_beside_the_table(tmp_path: Path,
     query.task(bodies([change(4, 4)], 23))  # its driver is gone
     assert clean(tmp_path / "t", grace_seconds=0, abandoned=True, dry_run=False, now=1e12, progress=print) == 1
     assert [row[2] for row in kept(tmp_path / "t") if row[1] == 4] == [3]
+
+
+def test_info_says_by_what_a_table_is_kept_up_to_date(tmp_path: Path) -> None:
+    query_of(tmp_path / "t", "delta").run(bodies([change(1, 1)]))
+    shown = CliRunner().invoke(app, ["lake", "info", str(tmp_path / "t")], catch_exceptions=False).output
+    assert "newest row of each id by version in 2 buckets" in shown
+    shown = CliRunner().invoke(app, ["lake", "info", str(tmp_path / "t"), "-o", "json"], catch_exceptions=False).output
+    assert json.loads(shown)["merge"] == "id by version in 2"
 
 
 def test_a_task_with_the_bucket_of_its_number_leaves_nothing_for_the_driver(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR
 from rocketlake.spark.lake.file_writer import PartitionWriter
 from rocketlake.spark.lake.merge_rule import MergeRule
-from rocketlake.spark.lake.reader import read_file
+from rocketlake.spark.lake.reader import read_opened
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, DataFile, LakeTable, data_file_name
 from rocketlake.spark.lake.upserts.newest import Bucket, empty_graves, laid_over
 from rocketlake.spark.places.place import Writing
@@ -31,6 +31,7 @@ __all__ = ["BucketFiles", "changes_path", "live_buckets"]
 
 _GRAVES = "rocketlake.deleted"
 _ONE_FILE = 1 << 62
+_ROWS = 1 << 16
 
 
 def live_buckets(table: LakeTable, rule: MergeRule) -> dict[int, DataFile]:
@@ -92,9 +93,9 @@ class BucketFiles:
         return Bucket(self._schema.empty_table(), empty_graves(self._rule, self._schema))
 
     def _read(self, file: DataFile, path: PurePath) -> Bucket:
-        batches = read_file(self._table.place.source(path), file, self._schema, whole_file=True)
-        rows = pa.Table.from_batches(batches, self._schema)
         with pq.ParquetFile(self._table.place.source(path)) as parquet:
+            batches = read_opened(parquet, file, self._schema, whole_file=True, rows=_ROWS)
+            rows = pa.Table.from_batches(batches, self._schema)
             text = (parquet.metadata.metadata or {}).get(_GRAVES.encode())
         empty = empty_graves(self._rule, self._schema)
         if text is None:

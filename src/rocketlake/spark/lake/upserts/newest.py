@@ -66,28 +66,32 @@ def laid_over(rule: MergeRule, bucket: Bucket, changes: pa.Table, now_ms: int) -
     changed = _key(rule, changes)
     versions = _versions(rule, changes)
     wins = np.ones(len(changes), bool)
+    met = []
     for known in (bucket.rows, bucket.graves):
-        places = pc.index_in(changed, value_set=_key(rule, known))
-        there = pc.is_valid(places).to_numpy()
-        at = pc.fill_null(places, 0).to_numpy()
-        if len(known):
-            wins &= ~there | (versions > _versions(rule, known)[at])
+        places = pc.index_in(_key(rule, known), value_set=changed)
+        here = np.flatnonzero(pc.is_valid(places).to_numpy())
+        change = pc.drop_null(places).to_numpy()
+        wins[change[versions[change] <= _versions(rule, known)[here]]] = False
+        met.append((here, change))
     if not wins.any():
         return None
-    changes = changes.filter(pa.array(wins))
-    changed = _key(rule, changes)
-    gone = changes.column(DELETED)
-    rows = pa.concat_tables(
-        [_without(rule, bucket.rows, changed), changes.filter(pc.invert(gone)).select(bucket.rows.column_names)]
+    rows, graves = (
+        _without(known, here[wins[change]])
+        for known, (here, change) in zip((bucket.rows, bucket.graves), met, strict=True)
     )
+    changes = changes.filter(pa.array(wins))
+    gone = changes.column(DELETED)
+    rows = pa.concat_tables([rows, changes.filter(pc.invert(gone)).select(rows.column_names)])
     dead = changes.filter(gone).select([*rule.keys, rule.version])
     dead = dead.append_column(_DIED, pa.array(np.full(len(dead), now_ms, np.int64)))
-    graves = pa.concat_tables([_without(rule, bucket.graves, changed), dead.select(bucket.graves.column_names)])
+    graves = pa.concat_tables([graves, dead.select(graves.column_names)])
     return Bucket(rows, graves.filter(pc.greater(graves.column(_DIED), now_ms - rule.retention_ms)))
 
 
-def _without(rule: MergeRule, known: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
-    return known.filter(pc.invert(pc.is_in(_key(rule, known), value_set=keys)))
+def _without(known: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    stays = np.ones(len(known), bool)
+    stays[places] = False
+    return known.filter(pa.array(stays))
 
 
 def _key_fields(rule: MergeRule, schema: pa.Schema) -> list[pa.Field]:
