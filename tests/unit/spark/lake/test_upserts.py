@@ -14,12 +14,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark import TaskContext
+from pyspark.sql.types import LongType, StringType, StructType
 from typer.testing import CliRunner
 
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.cli.tree import app
+from rocketlake.spark.lake.data_source import RocketMQLakeDataSource
 from rocketlake.spark.lake.maintenance import clean, compact, open_described
 from rocketlake.spark.lake.options import NAMES, parse_options, table_location
+from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.upserts.spark_hash import buckets_of
 from rocketlake.spark.places.location import Location, location_of
 from rocketlake.spark.places.memory import Faults
@@ -257,6 +260,39 @@ def test_two_queries_that_write_at_once_are_told(tmp_path: Path, table_format: s
     first.abort([written])
     first.run(rows)
     assert {row[2] for row in kept(tmp_path / "t")} == {3}
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_two_queries_that_make_a_bucket_at_once_are_told(tmp_path: Path, table_format: str) -> None:
+    first, other = query_of(tmp_path / "t", table_format), query_of(tmp_path / "t", table_format)
+    other.query = "q-2"
+    first.by_bucket = other.by_bucket = True
+    rows, _ = cut_by_bucket(bodies([change(number, 1) for number in range(8)]), ["id"], 2)
+    written = first.task(rows)
+    other.run(rows)
+    with pytest.raises(StoreError, match="another program changed this table"):
+        first.commit([written])
+    first.run(rows)
+    assert len(kept(tmp_path / "t")) == len(rows)
+
+
+def test_a_table_for_each_topic(tmp_path: Path) -> None:
+    query = query_of(tmp_path / "t", "delta", tableLayout="topic")
+    query.run([row | {"topic": topic} for topic in ("a", "b") for row in bodies([change(1, 2), change(2, 1)])])
+    query.run([row | {"topic": "b"} for row in bodies([change(1, 3), change(2, 2, gone=True)], 2)])
+    found = [[row[1:3] for row in kept(tmp_path / "t" / topic)] for topic in ("a", "b")]
+    assert found == [[(1, 2), (2, 1)], [(1, 3)]]
+
+
+def test_a_batch_write_is_an_upsert_too(tmp_path: Path) -> None:
+    schema = StructType().add("id", LongType()).add("version", LongType()).add("name", StringType())
+    given = {"tableFormat": "delta", "mergeKeys": "id", "versionColumn": "version", "path": str(tmp_path / "t")}
+    for version, names in ((0, "ab"), (1, "bc"), (1, "bc")):  # the second is written twice
+        options = given | {"txnAppId": "nightly", "txnVersion": str(version)}
+        writer: Any = RocketMQLakeDataSource(options).writer(schema, overwrite=False)
+        rows = [{"id": ord(name), "version": version, "name": name} for name in names]
+        writer.commit([writer.write(iter([pa.RecordBatch.from_pylist(rows, arrow(schema))]))])
+    assert sorted((row["name"], row["version"]) for row in table_rows(tmp_path / "t")) == [("a", 0), ("b", 1), ("c", 1)]
 
 
 def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:

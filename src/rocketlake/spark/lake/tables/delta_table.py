@@ -31,7 +31,14 @@ from rocketlake.spark.lake.partition_names import Partition, ascii_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
 from rocketlake.spark.lake.tables.silence import Kinds, Silence, asked
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, another_upsert
+from rocketlake.spark.lake.tables.table import (
+    NAME_PATTERN,
+    BatchPart,
+    Committed,
+    DataFile,
+    another_upsert,
+    is_overtaken,
+)
 from rocketlake.spark.places.durable import sync_written
 from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place
@@ -93,8 +100,7 @@ class DeltaLakeTable:
             if last is not None and last >= part.batch:
                 return False
             self._require(part.files)
-            live = {file.name for file in self._files(table)} if part.replaced else set()
-            if any(old.name not in live for old in part.replaced):
+            if part.rule and is_overtaken(part, [file.name for file in self._files(table)]):
                 raise another_upsert(self.place.url())
             actions = [_remove(file, now) for file in part.replaced] + [_add(file) for file in part.files]
             properties = CommitProperties(

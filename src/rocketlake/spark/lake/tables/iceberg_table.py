@@ -36,7 +36,14 @@ from rocketlake.spark.lake.tables.iceberg_files import (
     sync_newest,
 )
 from rocketlake.spark.lake.tables.silence import Silence, asked
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, another_upsert
+from rocketlake.spark.lake.tables.table import (
+    NAME_PATTERN,
+    BatchPart,
+    Committed,
+    DataFile,
+    another_upsert,
+    is_overtaken,
+)
 from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place
 
@@ -99,8 +106,8 @@ class IcebergLakeTable:
             paths = [uri(self.place, place) for place in places]
             self._require(part.files, places)
             self.place.keep_names({place.parent for place in places})
-            live = self._live(table) if part.replaced else {}
-            if any(old.name not in live for old in part.replaced):
+            live = self._live(table) if part.rule else {}
+            if is_overtaken(part, live):
                 raise another_upsert(self.place.url())
             with silence, self._lost_races():
                 with table.transaction() as transaction:

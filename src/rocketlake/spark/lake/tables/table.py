@@ -7,10 +7,11 @@ Must not know   a format.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
 
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
@@ -31,7 +32,9 @@ __all__ = [
     "DataFile",
     "LakeTable",
     "another_upsert",
+    "bucket_of",
     "data_file_name",
+    "is_overtaken",
 ]
 
 UNNAMED = "batch-"
@@ -91,6 +94,20 @@ class BatchPart:
     rule: MergeRule | None = None
 
 
+def bucket_of(file: str) -> int | None:
+    """The bucket of a table that is kept up to date by key, from the path of its file; None for one not named so."""
+    match = NAME_PATTERN.fullmatch(PurePath(unquote(file)).name)
+    return int(match["number"]) if match else None
+
+
+def is_overtaken(part: BatchPart, live: Iterable[str]) -> bool:
+    """True if another writer changed a bucket of the part since it was laid over the table."""
+    replaced = {file.name for file in part.replaced}
+    buckets = {bucket_of(file.name) for file in part.files}
+    there = set(live)
+    return not replaced <= there or any(bucket_of(name) in buckets for name in there - replaced)
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """A commit as the table remembers it; query is empty and batch -1 for one that is not a batch's."""
@@ -126,7 +143,7 @@ class LakeTable(Protocol):
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One commit with these files, and without those that they replace; False if the table has this batch or a
-        later one of the query already. StoreError if a file to be replaced is gone."""
+        later one of the query already. StoreError if another writer changed a bucket meanwhile."""
 
     def recover(self) -> None:
         """Do the steps that a dead writer left undone after its commit."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from rocketlake.spark.lake.description import SIDECAR
 from rocketlake.spark.lake.file_writer import PartitionWriter
 from rocketlake.spark.lake.merge_rule import MergeRule
 from rocketlake.spark.lake.reader import read_opened
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, DataFile, LakeTable, data_file_name
+from rocketlake.spark.lake.tables.table import DataFile, LakeTable, bucket_of, data_file_name
 from rocketlake.spark.lake.upserts.newest import Bucket, empty_graves, laid_over
 from rocketlake.spark.places.place import Writing
 
@@ -38,9 +37,8 @@ def live_buckets(table: LakeTable, rule: MergeRule) -> dict[int, DataFile]:
     """Bucket -> its file. StoreError if the table has files that no upsert of this kind wrote."""
     found: dict[int, DataFile] = {}
     for file in table.files():
-        match = NAME_PATTERN.fullmatch(PurePath(unquote(file.name)).name)
-        bucket = int(match["number"]) if match else rule.buckets
-        if bucket >= rule.buckets or bucket in found:
+        bucket = bucket_of(file.name)
+        if bucket is None or bucket >= rule.buckets or bucket in found:
             raise StoreError(
                 "a table that is kept up to date by key has a file that was not written so",
                 path=f"{table.place.url()}: {file.name}",

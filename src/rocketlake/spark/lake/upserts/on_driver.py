@@ -18,7 +18,7 @@ from rocketlake.spark.lake.description import TableDescription
 from rocketlake.spark.lake.merge_rule import MergeRule
 from rocketlake.spark.lake.reader import read_file
 from rocketlake.spark.lake.table_schema import arrow
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, DataFile, LakeTable
+from rocketlake.spark.lake.tables.table import BatchPart, DataFile, LakeTable, bucket_of
 from rocketlake.spark.lake.upserts.bucket_files import BucketFiles, changes_path, live_buckets
 from rocketlake.spark.lake.upserts.newest import DELETED, newest
 from rocketlake.spark.lake.upserts.spark_hash import buckets_of
@@ -34,7 +34,7 @@ def with_changes(table: LakeTable, part: BatchPart, rule: MergeRule, description
     changes = newest(rule, _read(table, part.changes, schema))
     buckets = buckets_of([changes.column(name) for name in rule.keys], rule.buckets)
     live = live_buckets(table, rule)
-    by_tasks = {_bucket(file): file for file in part.files}
+    by_tasks = {bucket_of(file.name): file for file in part.files}
     files = BucketFiles(table, rule, schema, part.query, part.batch)
 
     def rewrite(bucket: int) -> DataFile | None:
@@ -83,9 +83,3 @@ def _read(table: LakeTable, files: Sequence[DataFile], schema: pa.Schema) -> pa.
 
 def _paths(table: LakeTable, files: Sequence[DataFile]) -> list[PurePath]:
     return [changes_path(table, file.name) for file in files]
-
-
-def _bucket(file: DataFile) -> int:
-    match = NAME_PATTERN.fullmatch(file.name)
-    assert match is not None
-    return int(match["number"])
