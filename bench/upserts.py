@@ -3,7 +3,7 @@
 By turns (A B C A B C), each round in a process of its own, the same rows, the same machine. `tasks`: as behind
 `repartition(8, "id")` in a Spark with two cores, each task rewrites its bucket. `driver`: all rows come in one task,
 and the driver rewrites every bucket. `merge`: deltalake's MERGE with the same rule. Seconds and CPU are those of the
-one batch, with its commit; the peak of memory is that of the process that commits.
+one batch, with its commit; memory is what the process that commits grows by at most.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -82,6 +82,12 @@ def task(folder: Path, batch: int, partition: int, changes: pa.Table) -> TaskWri
     return LakeTask(options_of(folder), SCHEMA, "bench", batch).write(iter(changes.to_batches(_BATCH_ROWS)))
 
 
+def timed(folder: Path, batch: int, partition: int, changes: pa.Table) -> tuple[TaskWritten, float]:
+    """The same in a process of its own, with the CPU that it took there."""
+    used = _cpu()
+    return task(folder, batch, partition, changes), _cpu() - used
+
+
 def by_bucket(changes: pa.Table) -> Iterator[pa.Table]:
     """What Spark's repartition gives to each task; not measured on any side."""
     buckets = buckets_of([changes.column("id")], BUCKETS)
@@ -89,34 +95,42 @@ def by_bucket(changes: pa.Table) -> Iterator[pa.Table]:
         yield changes.filter(pa.array(buckets == bucket))
 
 
-def by_tasks(folder: Path, first: pa.Table, changes: pa.Table) -> Callable[[], None]:
-    """Made ready; the call does the batch."""
+def by_tasks(folder: Path, first: pa.Table, changes: pa.Table) -> Callable[[], float]:
+    """Made ready; the call does the batch, and says how much CPU other processes took for it."""
     parts = list(by_bucket(changes))
     pool = ProcessPoolExecutor(CORES, multiprocessing.get_context("spawn"))
     made = [pool.submit(task, folder, 0, bucket, part) for bucket, part in enumerate(by_bucket(first))]
     commit_batch([each.result() for each in made], 0)
 
-    def batch() -> None:
-        working = [pool.submit(task, folder, 1, bucket, part) for bucket, part in enumerate(parts)]
-        commit_batch([each.result() for each in working], 1)
+    def batch() -> float:
+        working = [pool.submit(timed, folder, 1, bucket, part) for bucket, part in enumerate(parts)]
+        done = [each.result() for each in working]
+        commit_batch([written for written, _ in done], 1)
+        return sum(used for _, used in done)
 
     return batch
 
 
-def by_driver(folder: Path, first: pa.Table, changes: pa.Table) -> Callable[[], None]:
+def by_driver(folder: Path, first: pa.Table, changes: pa.Table) -> Callable[[], float]:
     """The same, with all rows in a task without a bucket of its own."""
     commit_batch([task(folder, 0, -1, first)], 0)
-    return lambda: commit_batch([task(folder, 1, -1, changes)], 1)
+
+    def batch() -> float:
+        commit_batch([task(folder, 1, -1, changes)], 1)
+        return 0
+
+    return batch
 
 
-def by_merge(folder: Path, first: pa.Table, changes: pa.Table) -> Callable[[], None]:
+def by_merge(folder: Path, first: pa.Table, changes: pa.Table) -> Callable[[], float]:
     """deltalake's own, in as many files."""
     for part in by_bucket(first):
         write_deltalake(str(folder), part, mode="append")
 
-    def batch() -> None:
+    def batch() -> float:
         merge = DeltaTable(str(folder)).merge(changes, "t.id = s.id", source_alias="s", target_alias="t")
         merge.when_matched_update_all("s.version > t.version").when_not_matched_insert_all().execute()
+        return 0
 
     return batch
 
@@ -130,16 +144,24 @@ def measure(side: str, keys: int, part: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rocketlake-upserts-") as folder:
         table = Path(folder) / "t"
         batch = prepare(table, first, changes)
-        used = _cpu() if side != "tasks" else None
-        began = time.perf_counter()
-        batch()
-        seconds = time.perf_counter() - began
+        del first
+        pa.default_memory_pool().release_unused()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak of memory begins anew
+        before = _memory_mb("VmRSS")
+        used, began = _cpu(), time.perf_counter()
+        elsewhere = batch()
+        seconds, used = time.perf_counter() - began, _cpu() - used + elsewhere
+        grown = _memory_mb("VmHWM") - before
         found = DeltaTable(str(table)).to_pyarrow_dataset().to_table(columns=["id", "version"])
         right = len(found) == keys and int(np.sum(found["version"].to_numpy() == 2)) == len(changes)
         if not right or len(set(found["id"].to_pylist())) != keys:
             raise SystemExit(f"{side}: the table is not what it should be")
-    figures = {"side": side, "seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
-    return figures | ({"cpu_seconds": _cpu() - used} if used is not None else {})
+    return {"side": side, "seconds": seconds, "cpu_seconds": used, "grown_mb": grown}
+
+
+def _memory_mb(name: str) -> float:
+    (kilobytes,) = re.findall(name + r":\s*(\d+)", Path("/proc/self/status").read_text())
+    return int(kilobytes) / 1024
 
 
 def _cpu() -> float:
@@ -164,10 +186,17 @@ def main() -> None:
             done = subprocess.run([*words, "--side", side], stdout=subprocess.PIPE, text=True, check=True)
             runs.append(json.loads(done.stdout))
             print(f"  round {number + 1} of {given.rounds}: {runs[-1]}", flush=True)
-    figures = {side: median(run["seconds"] for run in runs if run["side"] == side) for side in SIDES}
+    middle = {
+        (side, figure): median(run[figure] for run in runs if run["side"] == side)
+        for side in SIDES
+        for figure in ("seconds", "cpu_seconds", "grown_mb")
+    }
     for side in SIDES:
-        peak = median(run["peak_mb"] for run in runs if run["side"] == side)
-        print(f"{side:>7}: {figures[side]:.2f} s, {figures['merge'] / figures[side]:.2f}x of MERGE, peak {peak:.0f} MB")
+        seconds, cpu = (
+            f"{middle[side, figure]:.2f} s, {middle['merge', figure] / middle[side, figure]:.2f}x of MERGE"
+            for figure in ("seconds", "cpu_seconds")
+        )
+        print(f"{side:>7}: {seconds}; CPU {cpu}; {middle[side, 'grown_mb']:.0f} MB more")
     path = result_path("upserts", quick=given.keys < 1_000_000)
     path.write_text(json.dumps({"machine": machine(), "keys": given.keys, "part": given.part, "runs": runs}, indent=1))
     print(path)
