@@ -46,7 +46,7 @@ def keep(spark: SparkSession) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(send(THEN if (folder / "table").exists() else FIRST))
+    asyncio.run(send(THEN if (folder / "table" / "_delta_log").exists() else FIRST))
     keep(local_session("upserts", folder / "spark", master="local[2]"))
     rows = DeltaTable(str(folder / "table")).to_pyarrow_dataset().to_table(columns=["id", "name"]).to_pylist()
     print(", ".join(f"{row['id']} {row['name']}" for row in sorted(rows, key=lambda row: int(row["id"]))))
