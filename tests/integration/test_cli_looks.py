@@ -60,6 +60,26 @@ def test_a_lag_is_told_in_seconds_and_a_holder_by_name(cluster: EmbeddedCluster,
     assert (behind["lag"], behind["member"]) == (2, None)
 
 
+def test_a_new_group_that_stands_at_its_first_message_is_behind(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
+    rocketlake("topic", "create", "Slow", "-q", "1")
+    cluster.send("Slow", [b"1", b"2"])
+
+    async def begin() -> Consumer:
+        consumer = Consumer("beginners", "Slow", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST)
+        await consumer.start()
+        await consumer.receive()
+        return consumer
+
+    consumer = cluster.run(begin())
+    try:
+        shown = read(rocketlake, "group", "show", "beginners")
+        (queue,) = [each for each in shown["queues"] if each["topic"] == "Slow"]
+        assert (queue["consumed"], queue["lag"]) == (0, 2)
+        assert queue["member"] == shown["members"][0]["client"]
+    finally:
+        cluster.run(consumer.stop())
+
+
 def test_a_queue_tells_the_span_it_holds(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
     cluster.send("Held", [b"1", b"2"])
     queues = read(rocketlake, "topic", "show", "Held")["queues"]

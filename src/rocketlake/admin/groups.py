@@ -76,6 +76,7 @@ class ClusterGroups:
     async def state(self, group: str, now_ms: int = 0) -> GroupState:
         """The group's members and lag, in seconds too with `now_ms`. NotThereError if no broker knows it."""
         offsets, members = await self.offsets(group), await self.members(group)
+        offsets |= await self._unsaved(members, offsets)
         since = await waiting_since(self._cluster, offsets) if now_ms else {}
         holders = {queue: member.client_id for member in members for queue in member.held}
         if not offsets and not members and group not in await self.all():
@@ -97,6 +98,20 @@ class ClusterGroups:
         ]
         topics = {queue.topic for queue in offsets} if now_ms else set()
         return GroupState(group, members, rows, {topic: await self._taken(group, topic) for topic in sorted(topics)})
+
+    async def _unsaved(
+        self, members: Collection[Member], saved: Collection[MessageQueue]
+    ) -> dict[MessageQueue, GroupOffsets]:
+        """Queues without an offset yet, of which members have messages in hand: a new group may stand at its first."""
+        begun = {queue: first for each in members for queue, first in each.begun.items() if queue not in saved}
+        ends: dict[MessageQueue, TopicOffsets] = {}
+        for topic in sorted({queue.topic for queue in begun}):
+            ends |= await self._cluster.queues(topic)
+        return {
+            queue: GroupOffsets(broker_offset=ends[queue].max_offset, consumer_offset=first)
+            for queue, first in begun.items()
+            if queue in ends
+        }
 
     async def _taken(self, group: str, topic: str) -> float:
         """Messages a second that the group takes from a topic, or from all (""), at all brokers."""
@@ -337,6 +352,9 @@ class ClusterGroups:
             subscriptions=subscriptions,
             standing=info.properties.get(STANDING_QUEUES, ""),
             held={queue: entry.cached_msg_count for queue, entry in info.queues.items() if not entry.dropped},
+            begun={
+                queue: entry.cached_msg_min_offset for queue, entry in info.queues.items() if entry.cached_msg_count
+            },
             settings=info.properties,
             rates={
                 topic: ConsumeRate(each.consume_ok_tps, each.consume_failed_tps, each.consume_rt)

@@ -85,7 +85,8 @@ class Member:
     """A connected consumer. Its topics -> expressions; None when the client does not tell them.
 
     `standing`: its ordered queues that stand still, and why, in words. `held`: its queues, and how many messages of
-    each it has in hand. `settings`: as the client tells them. `rates`: by topic, of clients that count them.
+    each it has in hand; `begun`: the first of these. `settings`: as the client tells them. `rates`: by topic, if the
+    client counts them.
     """
 
     client_id: str
@@ -95,6 +96,7 @@ class Member:
     language: str = ""
     version: str = ""
     held: Mapping[MessageQueue, int] = field(default_factory=dict)
+    begun: Mapping[MessageQueue, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     rates: Mapping[str, ConsumeRate] = field(default_factory=dict)
 

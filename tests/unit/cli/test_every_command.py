@@ -20,9 +20,8 @@ READS = {
 }  # fmt: skip
 CHANGES = {
     "acl add", "acl allow", "acl change", "acl deny", "acl import", "bench", "context add", "context use",
-    "group alter", "group create", "group mode", "lake compact", "lake create", "pipeline export",
-    "pipeline run", "produce",
-    "replay", "store convert", "topic alter", "topic create", "topic spread", "transaction check",
+    "group alter", "group create", "group mode", "lake compact", "lake create", "pipeline export", "pipeline run",
+    "produce", "replay", "store convert", "topic alter", "topic create", "topic spread", "transaction check",
 }  # fmt: skip
 TAKES_AWAY = {
     "acl forget", "acl remove", "broker config", "context remove", "dlq drop", "dlq resend", "group delete",
