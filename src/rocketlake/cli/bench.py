@@ -125,10 +125,10 @@ async def _read(namesrv: str, topic: str, begin: dict[tuple[str, int], int], mes
     phase = _Phase("read")
     async with PullConsumer(_CONSUMER, namesrv=namesrv, auto_commit=False) as consumer:
         queues: list[MessageQueue] = await consumer.fetch_queues(topic)
+        began = time.perf_counter()  # before the first seek: reading ahead begins there
         consumer.assign(queues)
         for queue in queues:
             await consumer.seek(queue, begin.get((queue.broker_name, queue.queue_id), 0))
-        began = time.perf_counter()
         while phase.messages < messages:
             found = await consumer.poll(timeout_ms=_QUIET_SECONDS * 1000, max_messages=1000)
             if not found:
