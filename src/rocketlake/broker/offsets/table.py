@@ -28,6 +28,7 @@ __all__ = ["NO_OFFSET", "OffsetTable"]
 NO_OFFSET = -1
 
 _Queues = dict[int, int]
+_NO_QUEUES: Mapping[int, int] = {}
 
 
 class _Line(SavedLine):
@@ -91,6 +92,14 @@ class OffsetTable(EntryTable):
         topics = self._committed.get(group)
         line = None if topics is None else topics.get(topic)
         return NO_OFFSET if line is None else line.queues.get(queue_id, NO_OFFSET)
+
+    def queues_of(self, group: str, topic: str) -> Mapping[int, int] | None:
+        """The committed offset of each queue, not to be changed; None while a restart offset of the group waits."""
+        if group in self._restart:
+            return None
+        topics = self._committed.get(group)
+        line = None if topics is None else topics.get(topic)
+        return _NO_QUEUES if line is None else line.queues
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Keep `offset` as the next to read; a lower one than before is kept too (a consumer may go back)."""

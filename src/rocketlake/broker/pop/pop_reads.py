@@ -110,7 +110,10 @@ class PopReads:
         retries_first = draw < self._config.now.pop_retry_percent and not pop.ordered
         if retries_first:
             self._read_retries(pop, draw, found)
-        for queue_id in _in_order(topic, pop.queue_id, draw):
+        queue_ids = _in_order(topic, pop.queue_id, draw)
+        if not pop.ordered:
+            queue_ids = self._positions.not_at_end(pop.right.group.name, topic.name, queue_ids)
+        for queue_id in queue_ids:
             self._read_queue(pop, topic.name, NO_RETRY, queue_id, found)
         if not retries_first and not pop.ordered and found.count < pop.messages_max:
             self._read_retries(pop, draw, found)
@@ -125,7 +128,10 @@ class PopReads:
             retries = ((mark, self._topics.get(pop_retry_topic(name, group, mark))) for mark in RETRY_MARKS)
             sources += [(mark, topic) for mark, topic in retries if topic is not None]
         for mark, topic in sources:
-            for queue_id in _in_order(topic, pop.queue_id if mark == NO_RETRY else -1, 0):
+            queue_ids = _in_order(topic, pop.queue_id if mark == NO_RETRY else -1, 0)
+            if not pop.ordered:
+                queue_ids = self._positions.not_at_end(group, topic.name, queue_ids)
+            for queue_id in queue_ids:
                 if not (pop.ordered and self._is_blocked(pop, topic.name, queue_id, found)):
                     self._peek_queue(pop, topic.name, mark, queue_id, found, chosen=chosen)
         return found
@@ -156,7 +162,7 @@ class PopReads:
             topics.reverse()
         for mark, topic in topics:
             if topic is not None:
-                for queue_id in _in_order(topic, -1, draw):
+                for queue_id in self._positions.not_at_end(group, topic.name, _in_order(topic, -1, draw)):
                     self._read_queue(pop, topic.name, mark, queue_id, found)
                 return
 

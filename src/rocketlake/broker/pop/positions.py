@@ -14,6 +14,7 @@ start goes on there (catch_up.py). Apache's broker does not look at it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rocketlake.broker.offsets.table import NO_OFFSET, OffsetTable
@@ -67,6 +68,19 @@ class PopPositions:
         known = self._next.get((group, topic, queue_id))
         committed = self._offsets.query(group, topic, queue_id)
         return committed if known is None else max(known.offset, committed)
+
+    def not_at_end(self, group: str, topic: str, queue_ids: Iterable[int]) -> Iterator[int]:
+        """Those of the queues in which the group may find something: most queues of a large topic are read out."""
+        committed = self._offsets.queues_of(group, topic)
+        if committed is None:
+            yield from queue_ids
+            return
+        moved, max_offset = self._next, self._store.max_offset
+        for queue_id in queue_ids:
+            known = moved.get((group, topic, queue_id))
+            offset = committed.get(queue_id, NO_OFFSET)
+            if (offset if known is None or known.offset < offset else known.offset) != max_offset(topic, queue_id):
+                yield queue_id
 
     def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Go on at `offset`, which is committed when today's end of the log is safe."""
