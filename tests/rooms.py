@@ -39,7 +39,7 @@ ROOMS = {
     " integration/test_succession.py integration/test_table_copies.py"
     " integration/test_takeover*.py integration/test_under_apaches_controller.py integration/test_unfit_heirs.py"
     " simulation/test_switch.py simulation/test_transaction_histories.py simulation/test_real_groups.py"
-    " histories/test_pops.py",
+    " histories/test_pop*.py",
     "cli": "unit/cli unit/install integration/test_cli_*.py integration/test_how_to*.py integration/test_packages.py"
     " integration/test_lost_register.py integration/test_supervisor.py integration/test_run_brokers.py"
     " integration/test_message_life.py",
