@@ -39,8 +39,8 @@ class PopAccess:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
-        self._ahead: dict[str, int] = {}
-        """By broker: how far our clock is before its own, ms. Too large by the time of an answer."""
+        self._ahead: dict[str, float] = {}
+        """By broker: how far our monotonic clock is before its own time, ms. Too large by the time of an answer."""
         self._busy: dict[int, asyncio.Future[None]] = {}
         """By identity of the message: the end of the request about it that is under way."""
 
@@ -71,7 +71,7 @@ class PopAccess:
 
         answer = await self._held_at_master(queue, pop)
         if answer.pop_ms:
-            self._ahead[queue.broker_name] = self._instance.clock.now_ms() - answer.pop_ms
+            self._ahead[queue.broker_name] = self._now_ms() - answer.pop_ms
         return answer
 
     async def has_message(self, queue: MessageQueue, subscription: Subscription, poll_ms: int) -> bool | None:
@@ -97,7 +97,11 @@ class PopAccess:
 
     def _is_over(self, handle: PopHandle) -> bool:
         ahead = self._ahead.get(handle.broker_name)
-        return ahead is not None and self._instance.clock.now_ms() - ahead >= handle.pop_ms + handle.invisible_ms
+        return ahead is not None and self._now_ms() - ahead >= handle.pop_ms + handle.invisible_ms
+
+    def _now_ms(self) -> float:
+        """A time that no correction of this machine's clock moves."""
+        return self._instance.clock.monotonic() * 1000
 
     async def ack(self, message: StoredMessage) -> None:
         """The message is done with. Raises HandleExpired, RemoteError, LinkError; UsageError if it was not popped."""
