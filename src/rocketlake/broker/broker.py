@@ -50,6 +50,7 @@ from rocketlake.net.local_link import LocalLink
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.request import Handler
 from rocketlake.net.server import Server
+from rocketlake.net.server_link import ServerLink
 from rocketlake.net.tls.certificates import Certificates
 from rocketlake.net.tls.network import SecureNetwork
 from rocketlake.net.unfinished import UnfinishedBytes
@@ -458,6 +459,10 @@ class Broker(Service):
     def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
         """Connect a part of this process, as Server.join does: its requests are served like those of a client."""
         return self._servers[0].join(remote, handlers)
+
+    def link_inside(self) -> ServerLink | None:
+        """The serving end of a connection inside this process: it is served like one that was accepted."""
+        return self._servers[0].link_inside()
 
     @property
     def address(self) -> str:

@@ -142,6 +142,10 @@ class Server(Service):
         link.join(asking)
         return asking
 
+    def link_inside(self) -> ServerLink | None:
+        """The serving end of a connection inside this process, as a listener makes it; None from the stop on."""
+        return None if self.draining or not self.is_running else self._make_link()
+
     def opened(self, link: Peer) -> str:
         """A connection came (called by the link). Returns why there is no room, "" if there is."""
         host, hosts = _share(link), self._hosts

@@ -29,7 +29,7 @@ def proxy_beside(broker: Broker) -> Proxy:
             "grpcServerPort needs a name server: it knows the routes that clients ask for",
             hint="set namesrvAddr, or leave grpcServerPort out",
         )
-    return Proxy(
+    proxy = Proxy(
         host=config.listen_host,
         port=config.grpc_port,
         name_servers=config.namesrv_addresses,
@@ -39,6 +39,9 @@ def proxy_beside(broker: Broker) -> Proxy:
         body_bytes_max=lambda: broker.store.config.body_bytes_max,
         connections_of_host=config.connections_of_host_max,
     )
+    host, _, port = broker.address.rpartition(":")
+    proxy.inside.add(host, int(port), broker.link_inside)
+    return proxy
 
 
 class _Server(Protocol):

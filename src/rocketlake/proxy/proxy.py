@@ -14,6 +14,7 @@ from rocketlake.base.service import Service, stop_each
 from rocketlake.net.client import NetClient
 from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.gate.signing import Sign
+from rocketlake.net.inside import InsideNetwork
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.tls.certificates import Certificates
@@ -72,10 +73,12 @@ class Proxy(Service):
         self.server = GrpcServer(
             host=host, port=port, clock=clock, network=SecureNetwork(network, self._certificates), limits=limits
         )
+        self.inside = InsideNetwork(SecureNetwork(network, links))
+        """Brokers of this process are added to it; the cluster is asked through it."""
         net = NetClient(
             NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX)),
             clock,
-            network=SecureNetwork(network, links),
+            network=self.inside,
             sign=sign,
         )
         self.cluster = Cluster(net, name_servers, clock)
