@@ -8,6 +8,11 @@ import pytest
 
 from interop.apache import free_ports, run_driver
 from rocketlake.admin import Admin
+from rocketlake.client.calls.answer import ask
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.group import GroupEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode
 from tests.interop.our_cluster import our_cluster, until_open
 
 pytestmark = pytest.mark.interop
@@ -26,6 +31,16 @@ def ours(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 async def create(namesrv: str, topic: str) -> None:
     async with Admin(namesrv=namesrv) as admin:
         await admin.create_topic(topic, queues=4)
+
+
+async def create_in_order(namesrv: str, group: str) -> None:
+    """A group whose consumers get the messages of a queue in order."""
+    async with Admin(namesrv=namesrv) as admin:
+        (broker,) = await admin.brokers()
+    entry = GroupEntry(group_name=group, consume_message_orderly=True)
+    async with NetClient() as net:
+        command = Command.request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=entry.encode())
+        await ask(net, broker.address, command)
 
 
 def grpc(what: str, *words: object) -> dict[str, int]:
@@ -72,8 +87,7 @@ async def test_large_bodies_pass_and_larger_ones_are_refused(ours: tuple[str, st
 async def test_a_group_in_order_gets_each_message_group_in_order(ours: tuple[str, str]) -> None:
     namesrv, endpoint = ours
     await create(namesrv, "InOrder")
-    async with Admin(namesrv=namesrv) as admin:
-        await admin.create_group("in_order")
+    await create_in_order(namesrv, "in_order")
     assert grpc("send", endpoint, "InOrder", 300, 10, 1, 3) == {"sent": 300, "failed": 0}
     got = grpc("push", endpoint, "InOrder", "in_order", "*", 300, 0, 60)
     assert (got["distinct"], got["disorder"], got["duplicates"]) == (300, 0, 0)
