@@ -23,15 +23,15 @@ class GrpcClient:
 
     def __init__(self, peer: Peer, client_id: str, user: tuple[str, str] | None = None) -> None:
         self.peer = peer
-        self._headers = [(b"x-mq-client-id", client_id.encode()), (b"x-mq-date-time", TIME.encode())]
+        self.headers = [(b"x-mq-client-id", client_id.encode()), (b"x-mq-date-time", TIME.encode())]
         if user is not None:
             proof = hmac.new(user[1].encode(), TIME.encode(), hashlib.sha1).hexdigest().upper()
             signed = f"MQv2-HMAC-SHA1 Credential={user[0]}, SignedHeaders=x-mq-date-time, Signature={proof}"
-            self._headers.append((b"authorization", signed.encode()))
+            self.headers.append((b"authorization", signed.encode()))
         self.endpoints: Any = None
 
     async def begin(self, name: str, request: Any, deadline: bytes = b"30S") -> int:
-        stream = self.peer.ask(SERVICE + name, request.SerializeToString(), *self._headers, (b"grpc-timeout", deadline))
+        stream = self.peer.ask(SERVICE + name, request.SerializeToString(), *self.headers, (b"grpc-timeout", deadline))
         await self.peer.flush()
         return stream
 
@@ -46,10 +46,13 @@ class GrpcClient:
         (response,) = await self.end(name, await self.begin(name, request))
         return response
 
-    async def send(self, topic: str, body: bytes = b"body", **system: Any) -> Any:
+    def sending(self, topic: str, body: bytes, **system: Any) -> Any:
         properties = v2.SystemProperties(message_id=f"id of {body.decode()}", **system)
         message = v2.Message(topic=v2.Resource(name=topic), system_properties=properties, body=body)
-        return await self.call("SendMessage", v2.SendMessageRequest(messages=[message]))
+        return v2.SendMessageRequest(messages=[message])
+
+    async def send(self, topic: str, body: bytes = b"body", **system: Any) -> Any:
+        return await self.call("SendMessage", self.sending(topic, body, **system))
 
     def receiving(self, topic: str, group: str, seconds: int = 20, *, auto_renew: bool = False) -> Any:
         return v2.ReceiveMessageRequest(

@@ -108,7 +108,7 @@ async def _tell_settings(client: Any, group: str) -> None:
         group=v2.Resource(name=group), subscriptions=[v2.SubscriptionEntry(topic=v2.Resource(name="T"))]
     )
     settings = v2.Settings(client_type=v2.ClientType.PUSH_CONSUMER, subscription=subscription)
-    stream = client.peer.begin("/apache.rocketmq.v2.MessagingService/Telemetry", *client._headers)
+    stream = client.peer.begin("/apache.rocketmq.v2.MessagingService/Telemetry", *client.headers)
     client.peer.send(stream, v2.TelemetryCommand(settings=settings).SerializeToString())
     while not client.peer.answers[stream].messages:
         assert await client.peer.read()
@@ -131,3 +131,30 @@ async def test_what_cannot_be_done_says_why(both: tuple[Standalone, Proxy]) -> N
         assert (await client.call("Heartbeat", heartbeat)).status.code == v2.Code.UNRECOGNIZED_CLIENT_TYPE
     async with client_of(both[1], "") as nobody:
         assert (await nobody.send("T")).status.code == v2.Code.CLIENT_ID_REQUIRED
+
+
+async def test_sends_of_one_chunk_are_answered_each_with_its_own(both: tuple[Standalone, Proxy]) -> None:
+    async with client_of(both[1]) as client:
+        await client.send("T", b"first")  # from here on the proxy knows the route
+        name = "/apache.rocketmq.v2.MessagingService/SendMessage"
+        streams = [
+            client.peer.ask(name, client.sending("T", b"%d" % n).SerializeToString(), *client.headers)
+            for n in range(64)
+        ]
+        answers = [(await client.end("SendMessage", stream))[0] for stream in streams]
+        assert [answer.status.code for answer in answers] == [v2.Code.OK] * 64
+        assert [answer.entries[0].message_id for answer in answers] == [f"id of {n}" for n in range(64)]
+        received: set[bytes] = set()
+        while len(received) < 65:
+            received |= {message.body for message in await client.receive("T", "g")}
+        assert received == {b"first", *(b"%d" % n for n in range(64))}
+
+
+async def test_a_send_whose_broker_is_gone_is_refused_and_not_lost_from_sight(both: tuple[Standalone, Proxy]) -> None:
+    cluster, proxy = both
+    async with client_of(proxy) as client:
+        await client.send("T", b"first")
+        await cluster.broker.stop()
+        answer = await client.send("T", b"second")
+        assert answer.status.code in (v2.Code.INTERNAL_SERVER_ERROR, v2.Code.FORBIDDEN, v2.Code.TOPIC_NOT_FOUND)
+        assert answer.status.message

@@ -94,6 +94,18 @@ class NetClient(Service):
             raise LinkError(f"{address} is shutting down", hint="ask another address, or this one later")
         return answer
 
+    def start_now(self, address: str, command: Command, timeout_ms: float) -> asyncio.Future[Command] | None:
+        """Asks if the link is ready, without a task; the future gets the answer, of any code, GO_AWAY too.
+
+        None: the link is not ready, or others wait for it: use `invoke`.
+        """
+        link = self._pool.ready(address)
+        if link is None or not link.writable or address in self._lines:
+            return None
+        if self._sign is not None:
+            self._sign(command)
+        return link.start(command, timeout_ms)
+
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: float = 3000) -> None:
         """Writes a one-way request. Raises LinkError without a connection."""
         if self._sign is not None:

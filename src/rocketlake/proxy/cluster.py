@@ -162,6 +162,16 @@ class Cluster(Service):
         """
         return types_of((await self.topic(topic)).attributes.get(_TYPE) or "MIXED")
 
+    def known_queues(self, topic: str, kind: int) -> tuple[MessageQueue, ...] | None:
+        """The queues to send to, if all is known that says whether a message of this type may be sent to the topic."""
+        settings = self._topics.known(topic)
+        if settings is None or self._routes.known(topic) is None:
+            return None
+        text = settings.attributes.get(_TYPE) or "MIXED"
+        if kind not in types_of(text):
+            return None
+        return self._views.to_publish(topic)
+
     async def group(self, name: str) -> GroupConfig:
         """The settings of a group; those of a new one if no broker knows it yet."""
         return await self._groups.get(name)

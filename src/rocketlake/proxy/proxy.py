@@ -29,6 +29,7 @@ from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Callers
 from rocketlake.proxy.services.clients import Clients
 from rocketlake.proxy.services.messaging import bind
+from rocketlake.proxy.services.plain_sends import PlainSends
 from rocketlake.proxy.services.received import Received
 from rocketlake.proxy.services.receives import Receives
 from rocketlake.proxy.services.renewals import Renewals
@@ -42,6 +43,7 @@ _CALL_MS: Final = 30_000
 """For callers that give no deadline."""
 _MESSAGE_ROOM_BYTES: Final = 64 << 10
 _ALPN: Final = ("h2",)
+_SEND: Final = "/apache.rocketmq.v2.MessagingService/SendMessage"
 _TELEMETRY: Final = "/apache.rocketmq.v2.MessagingService/Telemetry"
 
 
@@ -107,7 +109,7 @@ class Proxy(Service):
         self.renewals = renewals = Renewals(received, self.clients.is_connected, self._clock)
         self.clients.on_left = renewals.client_left
         routes, acks = Routes(self.cluster), Acks(received, renewals, limits)
-        sends = Sends(self.cluster, self._clock, limits)
+        sends = Sends(self.cluster, self._clock, limits, self.spawn)
         self.receives = receives = Receives(self.cluster, received, renewals, limits, self._clock, self.spawn)
         serves = {
             "QueryRoute": routes.query_route,
@@ -122,6 +124,9 @@ class Proxy(Service):
             "RecallMessage": self.transactions.recall,
         }
         bind(self.server, callers, serves, {"ReceiveMessage": receives.receive})
+        ordinary = self.server.methods[_SEND.encode()].serve
+        plain = PlainSends(self.cluster, callers, sends, limits, self._clock, ordinary)
+        self.server.add(_SEND, plain.serve)
         self.server.add(_TELEMETRY, self.clients.telemetry, takes_stream=True)
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, Protocol
 
 from rocketlake.base.callbacks import call_each
@@ -66,7 +65,7 @@ class Call:
         self,
         link: CallLink,
         stream: int,
-        headers: tuple[tuple[bytes, bytes], ...],
+        headers: dict[bytes, bytes],
         method: Method,
         reader: MessageReader,
     ) -> None:
@@ -92,10 +91,9 @@ class Call:
         """Called then."""
         self._is_begun = False
 
-    @cached_property
-    def metadata(self) -> dict[str, str]:
-        """The headers of the caller by their names in lower case; the last of equal names wins."""
-        return {name.decode("latin-1"): value.decode("utf-8", "replace") for name, value in self.headers}
+    def header(self, name: str) -> str:
+        """A header of the caller by its name in lower case, "" without it; the last of equal names wins."""
+        return self.headers.get(name.encode("latin-1"), b"").decode("utf-8", "replace")
 
     def write(self, message: bytes) -> None:
         """Send a message of the answer."""

@@ -223,7 +223,7 @@ class GrpcLink(asyncio.Protocol):
             self._leave(stream, ended)
             return
         reader = MessageReader(self._limits.message_bytes, named.get(b"grpc-encoding", b""))
-        call = self.calls[stream] = Call(self, stream, headers, method, reader)
+        call = self.calls[stream] = Call(self, stream, named, method, reader)
         call.deadline = deadline
         call.on_over.append(self._over)
         if ended:

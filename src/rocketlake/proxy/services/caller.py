@@ -60,8 +60,7 @@ class Callers:
 
     def of(self, call: Call) -> Caller:
         """Refused CLIENT_ID_REQUIRED, UNAUTHORIZED."""
-        metadata = call.metadata
-        client_id = metadata.get("x-mq-client-id", "").strip()[:_ID_MAX]
+        client_id = call.header("x-mq-client-id").strip()[:_ID_MAX]
         user = self._user(call) if self._gate.asks_who else None
         if not client_id:
             raise Refused(v2.Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing")
@@ -71,9 +70,8 @@ class Callers:
         return Caller(call, client_id, user, self._gate.allows, left_ms)
 
     def _user(self, call: Call) -> str:
-        metadata = call.metadata
-        found = _AUTHORIZATION.fullmatch(metadata.get("authorization", "").strip())
-        signed = metadata.get(_SIGNED, "")
+        found = _AUTHORIZATION.fullmatch(call.header("authorization").strip())
+        signed = call.header(_SIGNED)
         if found is None or _SIGNED not in found[2] or not signed:
             raise Refused(v2.Code.UNAUTHORIZED, "this server takes only signed calls: give the client its credentials")
         name = found[1].partition("/")[0]

@@ -104,7 +104,7 @@ class Clients(Service):
             self.spawn("settings", self._settings(call, command.settings))
         elif kind in ("verify_message_result", "thread_stack_trace"):
             result = getattr(command, kind)
-            client = self.known.get(call.metadata.get("x-mq-client-id", ""))
+            client = self.known.get(call.header("x-mq-client-id"))
             if client is not None and client.stream is call and (waits := client.waiting.pop(result.nonce, None)):
                 waits(command)
         else:

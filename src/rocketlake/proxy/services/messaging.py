@@ -52,7 +52,10 @@ def read(kind: Any, message: bytes) -> Any:
 async def _unary(callers: Callers, method: v2.Method, serve: Serve, call: Call, message: bytes) -> None:
     request = read(method.request, message)
     try:
-        response = await serve(callers.of(call), request)
+        caller = callers.of(call)
+        if caller.remaining_ms <= 0:
+            raise CallFailed(GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call has passed")
+        response = await serve(caller, request)
     except RocketLakeError as error:
         response = method.response(status=status_of(error))
     call.answer(response.SerializeToString())

@@ -27,7 +27,7 @@ from rocketlake.proxy.convert.refusal import Refused, common_status, status, sta
 from rocketlake.proxy.services.caller import Caller
 from rocketlake.proxy.v2 import messages as v2
 
-__all__ = ["Sends"]
+__all__ = ["Sends", "entry_of"]
 
 _SEND_MS: Final = 3000
 _SENDERS_MAX: Final = 4096
@@ -44,10 +44,11 @@ _STATUS: Final = {
 class Sends:
     """Sends messages to brokers."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, limits: Callable[[], Limits]) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, limits: Callable[[], Limits], spawn: Callable[..., Any]) -> None:
         self._cluster = cluster
         self._clock = clock
         self._limits = limits
+        self._spawn = spawn
         self._senders: dict[str, Sender] = {}
         self._turn = itertools.count()
 
@@ -74,20 +75,14 @@ class Sends:
     async def _entry(
         self, caller: Caller, topic: str, message: Any, queues: tuple[MessageQueue, ...], timeout_ms: float
     ) -> Any:
-        queue = self._queue(message, queues)
+        queue = self.queue_of(message.system_properties.message_group, queues)
         try:
             result = await self._send(caller, topic, message, queue, timeout_ms)
         except RocketLakeError as error:
             if isinstance(error, LinkError):
-                await self._cluster.doubt(topic)
+                self.doubt(topic)
             return v2.SendResultEntry(status=status_of(error))
-        entry = v2.SendResultEntry(
-            status=status(_STATUS[result.status]),
-            message_id=result.message_id,
-            offset=result.queue_offset,
-            transaction_id=result.transaction_id,
-            recall_handle=result.recall_handle,
-        )
+        entry = entry_of(result)
         if type_of(message) == v2.MessageType.TRANSACTION:
             physical_offset = parse_offset_message_id(result.offset_message_id)[2]
             entry.transaction_id = str(
@@ -108,11 +103,16 @@ class Sends:
         )
         address = self._cluster.master(queue.broker_name)
         born_ms = self._clock.now_ms()
-        command = self._sender(topic).command(outgoing, queue, born_ms)
+        command = self.sender(topic).command(outgoing, queue, born_ms)
         answer = await self._cluster.net.invoke(address, command, timeout_ms)
         return result_of(answer, outgoing, queue, address)
 
-    def _sender(self, topic: str) -> Sender:
+    def doubt(self, topic: str) -> None:
+        """A broker of this topic failed."""
+        self._spawn("doubt", self._cluster.doubt(topic))
+
+    def sender(self, topic: str) -> Sender:
+        """What writes requests for this topic."""
         sender = self._senders.get(topic)
         if sender is None:
             if len(self._senders) >= _SENDERS_MAX:
@@ -120,11 +120,22 @@ class Sends:
             sender = self._senders[topic] = Sender(topic)  # a producer of gRPC has no group: the topic stands for it
         return sender
 
-    def _queue(self, message: Any, queues: tuple[MessageQueue, ...]) -> MessageQueue:
-        group = message.system_properties.message_group
+    def queue_of(self, group: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
+        """The queue of a message group; without one each in turn."""
         if group:
             return queues[_bucket(string_hash(group), len(queues))]
         return queues[next(self._turn) % len(queues)]
+
+
+def entry_of(result: SendResult) -> Any:
+    """The entry of an answer."""
+    return v2.SendResultEntry(
+        status=status(_STATUS[result.status]),
+        message_id=result.message_id,
+        offset=result.queue_offset,
+        transaction_id=result.transaction_id,
+        recall_handle=result.recall_handle,
+    )
 
 
 def _bucket(key: int, buckets: int) -> int:
