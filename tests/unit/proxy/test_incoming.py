@@ -77,13 +77,14 @@ def test_a_message_with_no_properties() -> None:
     ("body", "flag", "expected", "encoding"),
     [
         (TEXT, 0, TEXT, Encoding.IDENTITY),
-        (gzip.compress(TEXT), 1, gzip.compress(TEXT), Encoding.GZIP),
+        (gzip.compress(TEXT, mtime=0), 1, gzip.compress(TEXT, mtime=0), Encoding.GZIP),
         (compress(TEXT, ZLIB), 1, TEXT, Encoding.IDENTITY),
         (compress(TEXT, LZ4), mark_compressed(0, LZ4), TEXT, Encoding.IDENTITY),
         (compress(TEXT, ZSTD), mark_compressed(0, ZSTD), TEXT, Encoding.IDENTITY),
         (TEXT, 1, TEXT, Encoding.IDENTITY),
         (compress(TEXT, ZLIB)[:-5], 1, compress(TEXT, ZLIB)[:-5], Encoding.GZIP),
     ],
+    ids=["plain", "gzip", "zlib", "lz4", "zstd", "not compressed", "damaged"],
 )
 def test_bodies(body: bytes, flag: int, expected: bytes, encoding: Encoding) -> None:
     got, kind = body_of(body, flag)
@@ -128,7 +129,7 @@ def test_apaches_python_client_reads_them(tmp_path: Path) -> None:
     properties = {"TAGS": "t", "KEYS": "b a", "UNIQ_KEY": "0102", "__SHARDINGKEY": "g", "color": "größe"}
     made = [
         message_of(stored(properties), "1 2 3"),
-        message_of(stored({"UNIQ_KEY": "1"}, gzip.compress(TEXT), sys_flag=1)),
+        message_of(stored({"UNIQ_KEY": "1"}, gzip.compress(TEXT, mtime=0), sys_flag=1)),
         message_of(stored({"UNIQ_KEY": "2"}, compress(TEXT, ZSTD), sys_flag=mark_compressed(0, ZSTD))),
     ]
     assert all(each.system_properties.body_digest.type == DigestType.MD5 for each in made)
