@@ -10,6 +10,8 @@ import pytest
 
 from rocketlake import Message, Producer
 from rocketlake.admin import Admin
+from rocketlake.admin.cluster import Cluster
+from rocketlake.admin.topic_drain import Draining, drained
 from rocketlake.protocol.bodies.stats import ConsumeStats
 from rocketlake.protocol.headers.admin_group import ConsumeStatsHeader
 from rocketlake.protocol.request_code import RequestCode as Code
@@ -112,3 +114,20 @@ async def test_pops_in_order_count_like_pulls(cluster: Standalone, client: PopCl
     found = await scrape(cluster.broker.monitor.address)
     told = [found.value(f"rocketmq_consumer_{name}", consumer_group="g", topic="T") for name in NAMES]
     assert told == [2, 0, 2]
+
+
+async def test_a_drain_waits_for_what_is_in_flight(cluster: Standalone, client: PopClient) -> None:
+    popped = await client.pop(600_000)
+    await client.ack(popped[0])
+    told: asyncio.Queue[Draining] = asyncio.Queue()
+    async with Cluster(cluster.namesrv_address) as asked, asyncio.timeout(60):
+        settings = await asked.settings("T")
+        draining = asyncio.ensure_future(drained(asked, "T", settings, told.put_nowait))
+        while (await told.get()).behind != {"g": 4}:
+            pass
+        for each in popped[1:]:
+            await client.ack(each)
+        while (await told.get()).behind:
+            pass
+        draining.cancel()
+        await asyncio.gather(draining, return_exceptions=True)

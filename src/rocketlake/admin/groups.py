@@ -367,7 +367,7 @@ def _seconds(
     queue: MessageQueue, offsets: GroupOffsets, since: Mapping[MessageQueue, int], now_ms: int
 ) -> float | None:
     """How long the first message waits: 0 if there is none, None if it cannot be said."""
-    if offsets.broker_offset <= offsets.consumer_offset:
+    if not offsets.lag:
         return 0.0 if now_ms else None
     return max(0, now_ms - since[queue]) / 1000 if queue in since else None
 

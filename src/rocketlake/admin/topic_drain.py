@@ -19,8 +19,9 @@ from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.clock import SystemClock
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import is_own_group, is_system_group, keeps_first_offsets
+from rocketlake.model.pop import RETRY_MARKS, pop_retry_topic
 from rocketlake.model.topic import Perm, TopicConfig
-from rocketlake.protocol.bodies.stats import TopicOffsets
+from rocketlake.protocol.bodies.stats import GroupOffsets, TopicOffsets
 
 __all__ = ["Draining", "drained"]
 
@@ -75,7 +76,8 @@ async def _behind(cluster: Cluster, topic: str, ends: Mapping[MessageQueue, Topi
     """Group -> messages of the topic that it has not confirmed; only groups that have some.
 
     A group that is connected and has confirmed nothing in a queue yet has all its messages before it. Its consumers say
-    where they are within seconds, also of a queue that they read from its end.
+    where they are within seconds, also of a queue that they read from its end. What was popped and is not acknowledged
+    is not confirmed, though the offset is behind it.
     """
     groups, behind = ClusterGroups(cluster), {}
     connected = await groups.readers(topic)
@@ -90,6 +92,17 @@ async def _behind(cluster: Cluster, topic: str, ends: Mapping[MessageQueue, Topi
             for queue, each in ends.items()
             if name in connected or committed[queue] >= 0
         )
+        lag += _in_flight(topic, name, await groups.offsets(name))
         if lag > 0:
             behind[name] = lag
     return behind
+
+
+def _in_flight(topic: str, group: str, offsets: Mapping[MessageQueue, GroupOffsets]) -> int:
+    """Messages of the topic that the group has popped: in flight, or on their way to come again."""
+    again = {pop_retry_topic(topic, group, mark) for mark in RETRY_MARKS}
+    return sum(
+        each.lag if queue.topic in again else (each.pop_in_flight or 0) + (each.pop_overdue or 0)
+        for queue, each in offsets.items()
+        if queue.topic == topic or queue.topic in again
+    )
