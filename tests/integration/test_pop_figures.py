@@ -127,7 +127,8 @@ async def test_a_drain_waits_for_what_is_in_flight(cluster: Standalone, client: 
             pass
         for each in popped[1:]:
             await client.ack(each)
-        while (await told.get()).behind:
+        while (last := await told.get()).behind:
             pass
+        assert last.quiet_seconds < last.quiet_seconds_wanted, "it told so before the topic had been quiet for long"
         draining.cancel()
         await asyncio.gather(draining, return_exceptions=True)

@@ -123,7 +123,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         show_table(headings, rows)
     for topic, rate in found.taken_per_second.items():
         typer.echo(f"{topic}: {rate:.1f} messages/s taken")
-    longest = f", the first of them there for {found.lag_seconds:.0f} s" if found.lag else ""
+    longest = f", the first of them there for {found.lag_seconds:.0f} s" if found.lag_seconds else ""
     typer.echo(f"lag {amount(found.lag, 'message')}{longest}")
 
 
