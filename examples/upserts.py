@@ -10,7 +10,6 @@ import json
 import sys
 from pathlib import Path
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from rocketlake import Message, Producer
@@ -47,6 +46,8 @@ def keep(spark: SparkSession) -> None:
 
 if __name__ == "__main__":
     asyncio.run(send(THEN if (folder / "table" / "_delta_log").exists() else FIRST))
-    keep(local_session("upserts", folder / "spark", master="local[2]"))
-    rows = DeltaTable(str(folder / "table")).to_pyarrow_dataset().to_table(columns=["id", "name"]).to_pylist()
-    print(", ".join(f"{row['id']} {row['name']}" for row in sorted(rows, key=lambda row: int(row["id"]))))
+    spark = local_session("upserts", folder / "spark", master="local[2]")
+    keep(spark)
+    rows = spark.read.format("rocketmq_lake").load(str(folder / "table")).orderBy("id").collect()
+    print(", ".join(f"{row.id} {row.name}" for row in rows))
+    spark.stop()
