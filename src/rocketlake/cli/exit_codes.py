@@ -59,6 +59,8 @@ class NotConfirmedError(UsageError):
 
 def exit_code_of(error: RocketLakeError) -> ExitCode:
     """The code that a command ends with after this error."""
+    from rocketlake.net.network import CannotListen
+
     if isinstance(error, RemoteError):
         if error.code in _NOT_THERE:
             return ExitCode.NOT_THERE
@@ -66,6 +68,7 @@ def exit_code_of(error: RocketLakeError) -> ExitCode:
     if getattr(error, "is_read_only", False):  # NoRoute: the topic is there, and takes no messages
         return ExitCode.CONFLICT
     for kind, code in (
+        (CannotListen, ExitCode.FAILED),  # a LinkError, though nobody was asked
         (NotConfirmedError, ExitCode.NOT_CONFIRMED),
         (NotThereError, ExitCode.NOT_THERE),
         (ConflictError, ExitCode.CONFLICT),

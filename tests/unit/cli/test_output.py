@@ -28,6 +28,7 @@ from rocketlake.cli.output import DryRun, Yes, agreed
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, show, show_line, tell, tell_rows
 from rocketlake.cli.yaml_text import yaml_text
 from rocketlake.client.errors import NoRoute
+from rocketlake.net.network import CannotListen
 from tests.tidy.tree import ROOT
 
 app = CommandTree()
@@ -140,6 +141,7 @@ def test_an_error_is_a_line_of_json(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         (RemoteError("x", code=18), 4),
         (RemoteError("x", code=16), 5),
         (LinkError("x"), 6),
+        (CannotListen("127.0.0.1", 1, OSError(98, "in use")), 1),
         (NotConfirmedError("x"), 9),
     ],
 )
