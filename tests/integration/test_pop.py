@@ -347,6 +347,18 @@ async def test_a_notification_says_whether_a_pop_would_get_something(client: Pop
     assert bodies(await client.pop()) == ["b"]
 
 
+async def test_a_notification_in_order_comes_when_the_queue_is_free(client: PopClient, broker: Broker) -> None:
+    await send(client, "a", "b")
+    (first,) = await client.pop(order=True, max_msg_nums=1)
+    header = notification(client, 50_000)
+    header.order = True
+    waiting = asyncio.create_task(client.ask(Code.NOTIFICATION, header))
+    await until(lambda: len(broker.popping.notifications) == 1)
+    assert (await client.ack(first)).code == 0
+    async with asyncio.timeout(20):  # the poll lasts longer
+        assert (await waiting).header(NotificationReplyHeader).has_msg
+
+
 async def test_a_peek_leaves_the_messages_there(client: PopClient) -> None:
     header = PeekHeader(consumer_group="g", topic="T", queue_id=-1, max_msg_nums=2)
     await send(client, "a", "b", "c")

@@ -53,9 +53,10 @@ class Ack:
         offsets: OffsetTable,
         orders: OrderTable,
         in_flight: InFlight,
-        hold: PopHold,
+        holds: tuple[PopHold, ...],
         clock: Clock,
     ) -> None:
+        """`holds`: pops and notifications that wait, perhaps for a queue that is popped in order."""
         self._config = config
         self._store = store
         self._rights = rights
@@ -64,7 +65,7 @@ class Ack:
         self._offsets = offsets
         self._orders = orders
         self._in_flight = in_flight
-        self._hold = hold
+        self._holds = holds
         self._clock = clock
 
     def ack(self, request: Request) -> Reply | Held:
@@ -205,7 +206,8 @@ class Ack:
     def _wake(self, key: tuple[str, str, int]) -> None:
         group, topic, queue_id = key
         for waits_at in (ANY_QUEUE, queue_id):
-            self._hold.wake_one((topic, group, waits_at))
+            for hold in self._holds:
+                hold.wake_one((topic, group, waits_at))
 
     def _when_safe(self, request: Request, result: PutResult, done: Callable[[], Reply]) -> Reply | Held:
         """Answer when the record is as safe as a send."""

@@ -88,7 +88,7 @@ class Popping(MasterWing):
             offsets=ground.offsets,
             orders=self.orders,
             in_flight=self.in_flight,
-            hold=self.hold,
+            holds=(self.hold, self.notifications),
             clock=clock,
         )
         ground.topics.on_change.append(self._topic_changed)
