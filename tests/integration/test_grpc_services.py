@@ -158,3 +158,25 @@ async def test_a_send_whose_broker_is_gone_is_refused_and_not_lost_from_sight(bo
         answer = await client.send("T", b"second")
         assert answer.status.code in (v2.Code.INTERNAL_SERVER_ERROR, v2.Code.FORBIDDEN, v2.Code.TOPIC_NOT_FOUND)
         assert answer.status.message
+
+
+async def test_a_damaged_message_becomes_a_dead_letter_and_the_others_come(
+    both: tuple[Standalone, Proxy], tmp_path: Path
+) -> None:
+    cluster, proxy = both
+    async with client_of(proxy) as client:
+        for body in (b"good one", b"that rots", b"good two"):
+            await client.send("T", body, message_group="one queue")
+        log = min((tmp_path / "cluster" / "store" / "commitlog").iterdir())
+        with log.open("r+b") as file:
+            file.seek(file.read(1 << 20).index(b"that rots"))
+            file.write(b"This")
+        received: list[bytes] = []
+        while len(received) < 2:
+            received += [message.body for message in await client.receive("T", "g")]
+        assert received == [b"good one", b"good two"]
+        async with Admin(namesrv=cluster.namesrv_address) as admin:
+            async with asyncio.timeout(20):
+                while "%DLQ%g" not in await admin.topics(everything=True):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert "%DLQ%g" in await admin.topics(everything=True)

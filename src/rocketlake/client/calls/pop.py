@@ -36,7 +36,7 @@ from rocketlake.protocol.headers.pop import (
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["POP_MAX", "PopAnswer", "ack", "ack_all", "change_invisible", "handle_of", "has_message", "pop"]
+__all__ = ["POP_MAX", "PopAnswer", "ack", "ack_all", "change_invisible", "handle_of", "handles", "has_message", "pop"]
 
 POP_MAX = 32
 """Brokers refuse a pop for more messages."""
@@ -101,22 +101,30 @@ async def pop(
 
 
 def _give_handles(messages: Sequence[StoredMessage], queue: MessageQueue, reply: PopReplyHeader) -> None:
-    """RocketMQ's MQClientAPIImpl: the broker names the handles of a queue together, those of retries one by one."""
+    for message, handle in zip(messages, handles(reply, messages, queue.broker_name), strict=True):
+        message.properties[names.POP_CK] = str(handle)
+        message.properties.setdefault(names.FIRST_POP_TIME, str(reply.pop_time))
+        message.topic = queue.topic
+
+
+def handles(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_name: str) -> list[PopHandle]:
+    """The handles of the messages of an answer, one by one. ProtocolError for a header that no broker writes.
+
+    RocketMQ's MQClientAPIImpl: the broker names the handles of a queue together, those of retries one by one.
+    """
     starts = {key: int(value) for key, value in _entries(reply.start_offset_info)}
-    firsts: dict[str, int] = {}
+    found = []
     for message in messages:
-        properties = message.properties
-        known = properties.get(names.POP_CK)
-        mark = mark_of(message.topic)
-        key = f"{mark} {message.queue_id}"
+        known = message.properties.get(names.POP_CK)
         if known is None:
+            mark = mark_of(message.topic)
             handle = PopHandle(
-                starts.get(key, firsts.setdefault(key, message.queue_offset)),
+                starts.setdefault(f"{mark} {message.queue_id}", message.queue_offset),
                 reply.pop_time,
                 reply.invisible_time,
                 reply.revive_qid,
                 mark,
-                queue.broker_name,
+                broker_name,
                 message.queue_id,
                 message.queue_offset,
             )
@@ -124,9 +132,8 @@ def _give_handles(messages: Sequence[StoredMessage], queue: MessageQueue, reply:
             handle = PopHandle.parse(known)
             if handle.offset < 0:
                 handle = replaced(handle, offset=message.queue_offset)
-        properties[names.POP_CK] = str(handle)
-        properties.setdefault(names.FIRST_POP_TIME, str(reply.pop_time))
-        message.topic = queue.topic
+        found.append(handle)
+    return found
 
 
 def _entries(text: str | None) -> Iterable[tuple[str, str]]:

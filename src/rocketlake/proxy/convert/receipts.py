@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from rocketlake.base.errors import ProtocolError
-from rocketlake.model import property_names as names
+from rocketlake.client.calls.pop import handles
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import NO_RETRY, RETRY_MARKS, PopHandle, mark_of, real_topic
 from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader, PopReplyHeader
@@ -87,30 +87,9 @@ def _no_receipt(text: str) -> Refused:
 
 
 def receipts(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_name: str) -> list[Receipt]:
-    """The receipts of the messages of a pop, one by one. ProtocolError for a header that no broker writes.
-
-    The broker names the handles of a queue together, those of messages that come from a retry topic one by one.
-    """
-    starts = dict(_numbers(reply.start_offset_info))
-    return [Receipt(_handle(reply, starts, each, broker_name), each.physical_offset) for each in messages]
-
-
-def _handle(reply: PopReplyHeader, starts: dict[str, int], message: StoredMessage, broker_name: str) -> PopHandle:
-    known = message.properties.get(names.POP_CK)
-    if known is not None:
-        handle = PopHandle.parse(known)
-        return handle if handle.offset >= 0 else replace(handle, offset=message.queue_offset)
-    mark = mark_of(message.topic)
-    return PopHandle(
-        starts.setdefault(f"{mark} {message.queue_id}", message.queue_offset),
-        reply.pop_time,
-        reply.invisible_time,
-        reply.revive_qid,
-        mark,
-        broker_name,
-        message.queue_id,
-        message.queue_offset,
-    )
+    """The receipts of the messages of a pop, one by one. ProtocolError for a header that no broker writes."""
+    found = handles(reply, messages, broker_name)
+    return [Receipt(handle, each.physical_offset) for handle, each in zip(found, messages, strict=True)]
 
 
 def tries(reply: PopReplyHeader, messages: Sequence[StoredMessage]) -> list[int]:

@@ -89,7 +89,8 @@ class PlainSends:
         outgoing = Outgoing(
             topic, plain.message_id.decode(), bytes(plain.body), plain.properties, sys_flag=plain.sys_flag
         )
-        command = self._sends.sender(topic).command(outgoing, queue, self._clock.now_ms())
+        born_ms = plain.born_ms if plain.born_ms >= 0 else self._clock.now_ms()
+        command = self._sends.sender(topic).command(outgoing, queue, born_ms)
         asked = self._cluster.net.start_now(address, command, min(_SEND_MS, caller.remaining_ms))
         if asked is None:
             return False

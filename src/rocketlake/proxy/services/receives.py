@@ -18,8 +18,10 @@ from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.client.calls.records import read_records
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.pop import ANY_QUEUE
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
@@ -206,8 +208,10 @@ class Receives:
         )
         if answer.code != ResponseCode.SUCCESS:
             return []
-        messages = decode_records(answer.body_bytes, broker_name=asked.broker_name, decompress=False)
         header = answer.header(PopReplyHeader)
+        messages, damaged = self._read(asked, answer.body_bytes)
+        for message, receipt in zip(damaged, receipts(header, damaged, asked.broker_name), strict=True):
+            self._spawn("damaged", self._bury(asked, message, receipt))
         handles = receipts(header, messages, asked.broker_name)
         for message, count in zip(messages, tries(header, messages), strict=True):
             message.topic, message.reconsume_times = asked.topic, count
@@ -216,6 +220,17 @@ class Receives:
             if message.reconsume_times > asked.retries_max:
                 self._spawn("dead letter", self._bury(asked, message, receipt))
         return [each for each in taken if each[0].reconsume_times <= asked.retries_max]
+
+    def _read(self, asked: _Receive, body: bytes) -> tuple[list[StoredMessage], list[StoredMessage]]:
+        """The messages of an answer, their bodies as stored, and the damaged ones: each of these costs itself only."""
+        messages = decode_records(body, broker_name=asked.broker_name, decompress=False)
+        if sum([message.store_size for message in messages]) == len(body):
+            return messages, []
+        found = read_records(body, MessageQueue(asked.topic, asked.broker_name, ANY_QUEUE))
+        for record in found.damaged:
+            what = "a message of topic %s at queue offset %d cannot be read, it becomes a dead letter of %s: %s"
+            self._warnings.warn(asked.topic, what, asked.topic, record.offset, asked.group, record.reason)
+        return found.messages, [record.message for record in found.damaged if record.message is not None]
 
     async def _bury(self, asked: _Receive, message: StoredMessage, receipt: Receipt) -> None:
         try:

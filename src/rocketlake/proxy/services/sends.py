@@ -24,6 +24,7 @@ from rocketlake.proxy.convert.end import Half
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.outgoing import check, properties_of, sys_flag_of, topic_of_all, type_of
 from rocketlake.proxy.convert.refusal import Refused, common_status, status, status_of
+from rocketlake.proxy.convert.times import ms_of
 from rocketlake.proxy.services.caller import Caller
 from rocketlake.proxy.v2 import messages as v2
 
@@ -102,7 +103,8 @@ class Sends:
             sys_flag=sys_flag_of(message),
         )
         address = self._cluster.master(queue.broker_name)
-        born_ms = self._clock.now_ms()
+        born = message.system_properties
+        born_ms = ms_of(born.born_timestamp) if born.HasField("born_timestamp") else self._clock.now_ms()
         command = self.sender(topic).command(outgoing, queue, born_ms)
         answer = await self._cluster.net.invoke(address, command, timeout_ms)
         return result_of(answer, outgoing, queue, address)

@@ -28,6 +28,8 @@ __all__ = ["LineKey", "WaitingLines"]
 _POLL_MS: Final = 5000
 """The broker tells one of those that ask. If that is the question of a line that is empty by now, the others wait for
 so long at most."""
+_ORDERED_POLL_MS: Final = 1000
+"""Apache's broker does not tell when a queue that is read in order is free again."""
 _ANSWER_MS: Final = 3000
 _PAUSE_SECONDS: Final = 0.05
 """Behind a pop that found nothing though there was a message: others were faster, or it does not fit the filter."""
@@ -141,12 +143,14 @@ class WaitingLines(Generic[A, T]):
         return has_popped
 
     async def _has_message(self, key: LineKey) -> bool:
+        poll_ms = _ORDERED_POLL_MS if key.in_order else _POLL_MS
+
         def make() -> Command:
             header = NotificationHeader(
                 consumer_group=key.group,
                 topic=key.topic,
                 queue_id=ANY_QUEUE,
-                poll_time=_POLL_MS,
+                poll_time=poll_ms,
                 born_time=self._clock.now_ms(),
                 order=key.in_order,
                 attempt_id=key.attempt_id,
@@ -155,7 +159,7 @@ class WaitingLines(Generic[A, T]):
             )
             return Command.request(RequestCode.NOTIFICATION, header)
 
-        answer = await self._cluster.ask_master(key.topic, key.broker_name, make, _POLL_MS + _ANSWER_MS)
+        answer = await self._cluster.ask_master(key.topic, key.broker_name, make, poll_ms + _ANSWER_MS)
         found = answer.header(NotificationReplyHeader)
         if found.polling_full:
             raise Refused(v2.Code.TOO_MANY_REQUESTS, "too many receives wait at the broker")
