@@ -90,7 +90,10 @@ def licence(name: str) -> str:
         return str(expression)
     named = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier") or () if each.startswith("License ::")]
     said = [about.get("License") or "", *named]
-    for text in reversed(said) if named else said:
+    files = [
+        metadata.distribution(name).read_text(f"licenses/{file}") or "" for file in about.get_all("License-File") or ()
+    ]
+    for text in [*(reversed(said) if named else said), *files]:
         for words, found in _WORDS:
             if re.search(words, text[:200], re.IGNORECASE):
                 return found
