@@ -1,7 +1,7 @@
-"""Settings of every server: who may ask, encrypted connections, metrics, logs.
+"""Settings of every server: who may ask, encrypted connections; of most: metrics, logs.
 
-Owns        names, defaults, ranges and reasons of what broker and name server have alike.
-Must not know   their other settings, which stand below these (broker/config.py, namesrv/config.py).
+Owns        names, defaults, ranges and reasons of what broker, name server and proxy have alike.
+Must not know   their other settings, which stand below these (broker/config.py, namesrv/config.py, proxy/config.py).
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ from rocketlake.base.settings.config_file import setting
 from rocketlake.net.http.settings import LOOPBACK, METRICS_PORT, SAMPLES_MAX, MetricsChoice, MetricsExporter
 from rocketlake.net.tls.settings import TlsChoice, TlsMode
 
-__all__ = ["ServerSettings"]
+__all__ = ["AccessSettings", "ServerSettings"]
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """What a server lets in, and what it tells."""
+class AccessSettings:
+    """Whom a server lets in."""
 
     # Behaviour: who may ask
     connections_of_host_max: int = setting(
         5000, low=1, why="most connections from one host; each port of a server takes 10000"
-    )
-    admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="hosts that may change routes, topics, groups and settings (docs/decisions/0004)"
     )
     authentication_enabled: bool = setting(
         False,
@@ -39,13 +36,10 @@ class ServerSettings:
     authorization_enabled: bool = setting(
         False, why="the policies of a user say what it may do; needs authenticationEnabled"
     )
-    certificate_users: bool = setting(
-        False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
-    )
     accounts_path: str = setting(
         "",
         why="file of users and policies; empty: accounts.json, of a broker in the folder config of storePathRootDir, of"
-        " a name server beside the file of the KV settings",
+        " a name server beside the file of the KV settings, of a proxy in ~/rocketlake-proxy",
     )
     first_user: str = setting(
         "",
@@ -76,6 +70,24 @@ class ServerSettings:
         " there",
     )
 
+    @property
+    def tls(self) -> TlsChoice:
+        """What the settings say of encrypted connections."""
+        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings(AccessSettings):
+    """What brokers and name servers have besides."""
+
+    # Behaviour: who may ask
+    admin_access: AdminAccess = setting(
+        AdminAccess.LOOPBACK, why="hosts that may change routes, topics, groups and settings (docs/decisions/0004)"
+    )
+    certificate_users: bool = setting(
+        False, why="a client is the user that its checked certificate names, and need not sign; needs TLS"
+    )
+
     # Behaviour: metrics and logs
     metrics_exporter: MetricsExporter = setting(
         MetricsExporter.DISABLE,
@@ -98,11 +110,6 @@ class ServerSettings:
     log_level: LogLevel = setting(
         LogLevel.as_started, why="least severe log lines of the process: debug, info, warning, error; may change live"
     )
-
-    @property
-    def tls(self) -> TlsChoice:
-        """What the settings say of encrypted connections."""
-        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
 
     @property
     def metrics(self) -> MetricsChoice:

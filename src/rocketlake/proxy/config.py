@@ -20,14 +20,14 @@ from rocketlake.base.settings.config_file import load, setting
 from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.gate.signing import signing
 from rocketlake.net.network import Network
-from rocketlake.net.tls.settings import TlsChoice, TlsMode
+from rocketlake.net.server_settings import AccessSettings
 from rocketlake.proxy.proxy import Proxy
 
 __all__ = ["ProxyConfig", "load_proxy_conf", "proxy_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyConfig:
+class ProxyConfig(AccessSettings):
     """Settings of one proxy; Java names are those of ProxyConfig and NettyServerConfig."""
 
     listen_host: str = setting(
@@ -44,57 +44,11 @@ class ProxyConfig:
         high=2**30,
         why="largest body of a message; brokers have their own limit",
     )
-    connections_of_host_max: int = setting(
-        5000, low=1, why="most connections from one host, of the 10000 that there may be"
-    )
-    authentication_enabled: bool = setting(
-        False,
-        java="authenticationEnabled",
-        why="only users with a name and a secret may ask (docs/how-to/access_control.md)",
-    )
-    allow_unauthenticated: bool = setting(
-        False, why="listen on other addresses than this machine's own although nobody is asked who it is"
-    )
-    authorization_enabled: bool = setting(
-        False, why="the policies of a user say what it may do; needs authenticationEnabled"
-    )
-    accounts_path: str = setting(
-        "", why="file of users and policies; empty: accounts.json in the folder rocketlake-proxy of the home folder"
-    )
-    first_user: str = setting(
-        "",
-        java="initAuthenticationUser",
-        secret=True,
-        why='super user that is made if it is missing: {"username":"...","password":"..."}; empty: one named admin',
-    )
-    inner_credentials: str = setting(
-        "",
-        java="innerClientAuthenticationCredentials",
-        secret=True,
-        why='what requests to brokers are signed with: {"accessKey":"...","secretKey":"..."}; empty: they are not',
-    )
-    tls_mode: TlsMode = setting(
-        TlsMode.permissive,
-        why="enforcing: encrypted connections only, also to others; permissive: plain ones, too; disabled: plain only",
-    )
-    use_tls: bool = setting(
-        False, java="useTLS", why="connections to the cluster are encrypted; they are with tlsMode=enforcing"
-    )
-    tls_config_file: str = setting(
-        "",
-        why="file of certificates and keys, as Apache's tls.config.file; empty: /etc/rocketmq/tls.properties if it is"
-        " there",
-    )
 
     @property
     def certificate_users(self) -> bool:
         """Never: clients of gRPC sign."""
         return False
-
-    @property
-    def tls(self) -> TlsChoice:
-        """What the settings say of encrypted connections."""
-        return TlsChoice(self.tls_mode, self.use_tls, self.tls_config_file)
 
 
 def load_proxy_conf(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> ProxyConfig:
