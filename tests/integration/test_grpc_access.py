@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rocketlake.auth.account_file import AccountFile
+from rocketlake.auth.user import User
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.cli.tree import app
 from rocketlake.proxy.beside import WithProxy
+from rocketlake.proxy.config import ProxyConfig, proxy_of
 from rocketlake.proxy.proxy import Proxy
 from rocketlake.proxy.v2 import messages as v2
 from rocketlake.standalone import Standalone
@@ -88,3 +92,25 @@ async def test_an_encrypted_connection_speaks_h2(tmp_path: Path) -> None:
             plain.ask("/any", b"")
             await plain.closed()
             assert plain.answers[1].headers == {}
+
+
+async def test_a_proxy_alone_hears_of_users_that_another_process_adds(tmp_path: Path) -> None:
+    path = tmp_path / "accounts.json"
+    async with Standalone(tmp_path / "cluster") as cluster:
+        config = ProxyConfig(
+            grpc_port=0,
+            namesrv_addresses=(cluster.namesrv_address,),
+            authentication_enabled=True,
+            accounts_path=str(path),
+            first_user=json.dumps({"username": ROOT[0], "password": ROOT[1]}),
+        )
+        alice = User("alice", "secret of alice")
+        async with proxy_of(config) as proxy, client_of(proxy, user=(alice.name, alice.password)) as client:
+            assert (await client.send("None")).status.code == v2.Code.UNAUTHORIZED
+            file = AccountFile(path, PosixFiles())
+            file.load()
+            file.accounts.replace({**file.accounts.users, alice.name: alice}, file.accounts.acls)
+            file.save()
+            async with asyncio.timeout(30):
+                while (await client.send("None")).status.code == v2.Code.UNAUTHORIZED:  # noqa: ASYNC110 - a file is watched
+                    await asyncio.sleep(0.1)

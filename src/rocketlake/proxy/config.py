@@ -13,10 +13,11 @@ from typing import Any
 
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.auth.server_accounts import ServerAccounts
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import load, setting
+from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.gate.signing import signing
 from rocketlake.net.network import Network
@@ -76,4 +77,5 @@ def proxy_of(config: ProxyConfig, *, clock: Clock | None = None, network: Networ
         clock=clock,
         body_bytes_max=lambda: config.body_bytes_max,
         connections_of_host=config.connections_of_host_max,
+        more=[AccountWatch(accounts.file, clock or SystemClock())] if accounts.file is not None else [],
     )

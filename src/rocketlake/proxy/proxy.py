@@ -61,10 +61,11 @@ class Proxy(Service):
         tls: TlsChoice,
         body_bytes_max: Callable[[], int],
         connections_of_host: int,
+        more: Sequence[Service] = (),
         clock: Clock | None = None,
         network: Network | None = None,
     ) -> None:
-        """`sign`: for requests to the cluster. `network`: the plain one, of a simulation."""
+        """`sign`: for requests to the cluster. `more`: lives as long as the proxy. `network`: that of a simulation."""
         super().__init__("proxy", clock)
         clock, network = self._clock, network or TcpNetwork()
         self._certificates = Certificates(tls, clock, alpn=_ALPN)
@@ -90,6 +91,7 @@ class Proxy(Service):
         net.serve(self.transactions.handlers())
         self._bind(callers, body_bytes_max)
         self._parts = (
+            *more,
             self._certificates,
             links,
             self.cluster,
