@@ -103,7 +103,7 @@ async def test_what_a_policy_denies_is_refused_by_name_and_explained(guarded: Gu
     guarded.rocketlake("acl", "allow", "bob", "All", "Topic:*")
     guarded.rocketlake("acl", "deny", "bob", "Pub", "Topic:Pay*")
     assert "refused: Deny Pub on Topic:Pay*" in guarded.rocketlake(
-        "acl", "explain", "bob", "Pub", "Topic:Payments", exit_code=1
+        "acl", "explain", "bob", "Pub", "Topic:Payments", exit_code=8
     )
     assert "allowed: Allow All on Topic:*" in guarded.rocketlake("acl", "explain", "bob", "Sub", "Topic:Payments")
     async with Producer("ours", client_config=guarded.config(bob)) as producer:

@@ -415,7 +415,7 @@ async def test_a_topic_that_is_made_anew_while_a_reset_is_served_hides_nothing(w
     admin = AdminOffset(
         topics=broker.topics, groups=broker.groups, offsets=broker.offsets, consumers=broker.clients.consumers,
         store=broker.store, cold_requests=broker.ground.cold_requests, hold=broker.reading.hold, stats=broker.stats,
-        identity=broker.ground.role.identity, clock=SystemClock(),
+        identity=broker.ground.role.identity, pops=broker.popping.progress, clock=SystemClock(),
     )  # fmt: skip
     to_end = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=-1, is_force=True)
     steps = admin.reset(Request(Command.request(Code.INVOKE_BROKER_TO_RESET_OFFSET, to_end), Any, 0.0))  # type: ignore[arg-type]

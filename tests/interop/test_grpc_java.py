@@ -47,7 +47,6 @@ def grpc(what: str, *words: object) -> dict[str, int]:
     return run_driver("Grpc", what, *words, peer="grpc", timeout=150)
 
 
-@pytest.mark.smoke
 async def test_what_64_threads_send_a_push_consumer_gets_once(ours: tuple[str, str]) -> None:
     namesrv, endpoint = ours
     await create(namesrv, "Pushed")

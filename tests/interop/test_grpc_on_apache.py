@@ -37,7 +37,6 @@ async def create(grpc: Grpc, topic: str) -> None:
         await admin.create_topic(topic, queues=4)
 
 
-@pytest.mark.smoke
 async def test_messages_pass_our_proxy_and_apaches_broker(before_apache: Grpc) -> None:
     await create(before_apache, "GrpcBefore")
     given = [{"body": f"body {n}", "tag": "A", "keys": [f"k{n}"], "properties": {"n": str(n)}} for n in range(20)]
