@@ -76,11 +76,11 @@ class Side:
 
 
 class Apache(Side):
-    """Apache RocketMQ in its default configuration but a 1 GiB heap."""
+    """Apache RocketMQ 5.5.0 in its default configuration but a 1 GiB heap."""
 
     name = "apache"
-    peer = "server"
-    """Whose jars: 5.3.3, `server550` is 5.5.0."""
+    peer = "server550"
+    """Whose jars."""
 
     def __init__(self, root: Path, settings: dict[str, object] | None = None) -> None:
         self._cluster = ApacheCluster(root, heap="1g", settings=settings, peer=self.peer)

@@ -74,7 +74,7 @@ def markdown(result: dict[str, Any]) -> str:
         + ", ".join(f"{name.replace('_', ' ')} {value:,.0f}" for name, value in result["limits"].items())
         + ".",
         "",
-        "| Load | Figure | Apache 5.3.3 | RocketLake | Ratio | Must | Aim | Reached | Spread A / B |",
+        "| Load | Figure | Apache 5.5.0 | RocketLake | Ratio | Must | Aim | Reached | Spread A / B |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result["table"]:

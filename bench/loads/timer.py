@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import wire
-from bench.brokers import Apache, Side
+from bench.brokers import Side
 from bench.plan import Earlier, Figure, Load, Plan, SideKind, Values, say
 from bench.window import Window, started_values, wait_until
 
@@ -29,15 +29,8 @@ DELAY_MS = 2000
 TIMEOUT = 240
 
 
-class Apache550(Apache):
-    """Apache RocketMQ 5.5.0."""
-
-    peer = "server550"
-
-
 def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
-    chosen = Apache550 if kind is Apache else kind
-    with chosen(root / "default") as side:
+    with kind(root / "default") as side:
         values = started_values(side)
         for topic in (FLOW, WAITING):
             wire.create_topic(side.broker, side.namesrv, topic, QUEUES)
@@ -45,7 +38,7 @@ def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
         values |= _flow(side, plan)
         say(f"{kind.name}: memory of what waits")
         values |= _waiting(side, plan)
-    with chosen(root / "ticks", {"timerPrecisionMs": TICK_MS}) as side:
+    with kind(root / "ticks", {"timerPrecisionMs": TICK_MS}) as side:
         wire.create_topic(side.broker, side.namesrv, BURST, QUEUES)
         say(f"{kind.name}: {DUE_IN_A_SECOND} due within a second")
         return values | _burst(side)
