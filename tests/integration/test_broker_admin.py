@@ -684,56 +684,6 @@ async def test_administrators_see_what_each_member_of_an_unequal_group_wants(wor
     assert wanted == {"one": ["A", "B"], "other": ["A"]}
 
 
-_WHOLE_NUMBERS = """
-msgPutTotalTodayNow msgGetTotalTodayNow sendThreadPoolQueueHeadWaitTimeMills remainTransientStoreBufferNumbs
-queryThreadPoolQueueHeadWaitTimeMills queryThreadPoolQueueSize bootTimestamp msgPutTotalYesterdayMorning
-msgGetTotalYesterdayMorning pullThreadPoolQueueSize commitLogMinOffset pullThreadPoolQueueHeadWaitTimeMills
-dispatchMaxBuffer brokerVersion pageCacheLockTimeMills commitLogMaxOffset getMessageEntireTimeMax
-msgPutTotalTodayMorning putMessageTimesTotal msgGetTotalTodayMorning sendThreadPoolQueueSize
-startAcceptSendRequestTimeStamp putMessageEntireTimeMax earliestMessageTimeStamp queryThreadPoolQueueCapacity
-dispatchBehindBytes putMessageSizeTotal sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity
-"""
-
-
-def read_as_the_exporter_does(table: dict[str, str]) -> dict[str, float]:
-    """What apache/rocketmq-exporter makes of the runtime figures; it gives up on the broker at the first error."""
-    read: dict[str, float] = {}
-    capacity = table["commitLogDirCapacity"].split(" ")
-    for name, number, unit in (("total", 2, 3), ("free", 6, 7)):
-        scale = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}[capacity[unit][:-1]]
-        read[name] = float(capacity[number]) * scale
-    for part in table["putMessageDistributeTime"].split(" "):
-        name, count = part.split(":")
-        read[name.replace("[", "").replace("]", "")] = int(count)
-    for name in ("putTps", "getMissTps", "getTransferredTps", "getTotalTps", "getFoundTps"):
-        assert len([float(rate) for rate in table[name].split(" ")]) == 3
-    for name in _WHOLE_NUMBERS.split():
-        read[name] = int(table[name])
-    for name in (
-        "consumeQueueDiskRatio",
-        "commitLogDiskRatio",
-        "putMessageAverageSize",
-        "putLatency99",
-        "putLatency999",
-    ):
-        read[name] = float(table[name])
-    read["remainHowManyDataToFlush"] = float(table["remainHowManyDataToFlush"].split(" ")[0])
-    assert table["runtime"] and table["brokerVersionDesc"]
-    return read
-
-
-async def test_apaches_exporter_can_read_the_runtime_figures(world: World) -> None:
-    asker = world.asker()
-    await asker.create_topic("T")
-    await world.send("T", 0, b"one", b"two")
-    table = stats.KVTable.decode((await asker.good(Code.GET_BROKER_RUNTIME_INFO)).body_bytes).table
-    read = read_as_the_exporter_does(table)
-    assert 0 < read["free"] <= read["total"]
-    assert read["remainTransientStoreBufferNumbs"] == 2**31 - 1
-    assert sum(count for name, count in read.items() if "~" in name or name == "<=0ms") == 2
-    assert read["putLatency99"] > 0
-
-
 async def test_delayed_messages_count_for_the_delay_topic_and_again_when_they_are_delivered(world: World) -> None:
     asker = world.asker()
     await asker.create_topic("T")
