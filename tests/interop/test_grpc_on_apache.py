@@ -54,7 +54,8 @@ async def test_what_is_kept_comes_again_from_apaches_broker(before_apache: Grpc)
         line["received"]["attempt"] for line in before_apache.run("receive", "GrpcAgain", "again", "1", "later")
     ] == [1]
     again = before_apache.run("receive", "GrpcAgain", "again", "1", "ack")
-    assert [(line["received"]["body"], line["received"]["attempt"]) for line in again] == [("one", 2)]
+    assert [line["received"]["body"] for line in again] == ["one"]
+    assert again[0]["received"]["attempt"] >= 2  # on a busy machine its client may have been too late once
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

@@ -218,7 +218,7 @@ def test_a_topic_made_anew_stops_the_stream_with_what_is_wanted_and_what_there_i
     cluster.send("anew", [b"y"], queue=0)
     with pytest.raises(Exception, match=r"messages are gone: .*topic anew, broker broker-a, queue 0"):
         query.run()
-    repair = ["spark", "offsets", "set", str(tmp_path / "checkpoint")]
+    repair = ["spark", "offsets", "set", str(tmp_path / "checkpoint"), "--yes"]
     where = ["--topic", "anew", "--broker", "broker-a", "--queue", "0", "--offset", "0"]
     done = CliRunner().invoke(app, [*repair, *where])
     assert "next offset 0, was 5" in done.output
