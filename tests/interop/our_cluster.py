@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,21 +14,31 @@ from interop.apache import free_ports, wait_for_port
 
 
 @contextmanager
-def our_cluster(root: Path, *settings: str) -> Iterator[str]:
-    """Name server and broker with these settings, `key=value`; the address of the name server."""
+def our_brokers(root: Path, *options: str, settings: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(name server, broker) of a cluster started as users start it; `settings`: `key=value` each.
+
+    Every port is a free one: the usual ports of metrics and gRPC are wanted by the clusters of other tests, too.
+    """
     namesrv_port, broker_port = free_ports(2)
-    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data")]
-    command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port)]
-    for setting in settings:
+    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data"), *options]
+    command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port), "--metrics-port", "0"]
+    for setting in ("grpcServerPort=-1", *settings):
         command += ["--set", setting]
     with (root / "up.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_for_port(broker_port, process)
-        yield f"127.0.0.1:{namesrv_port}"
+        yield f"127.0.0.1:{namesrv_port}", f"127.0.0.1:{broker_port}"
     finally:
         process.terminate()
-        assert process.wait(30) == 0, (root / "up.log").read_text()[-3000:]
+        assert process.wait(60) == 0, (root / "up.log").read_text()[-3000:]
+
+
+@contextmanager
+def our_cluster(root: Path, *settings: str) -> Iterator[str]:
+    """Name server and one broker with these settings, `key=value`; the address of the name server."""
+    with our_brokers(root, settings=settings) as (namesrv, _broker):
+        yield namesrv
 
 
 def until_open(port: int) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from interop.apache import apache_cluster, free_ports, wait_for_port
+from interop.apache import apache_cluster
 from interop.replicas import mqadmin
 from rocketlake import ClientConfig, Consumer, Message, MessageQueue, Producer, PushConsumer, StoredMessage
 from rocketlake.admin import Admin
 from tests.interop.mqadmin_rows import IN_GROUPS, ON_ONE_BROKER, PAGE, WITH_USERS, Call
+from tests.interop.our_cluster import our_brokers
 from tests.tidy.tree import ROOT
 
 pytestmark = pytest.mark.interop
@@ -31,23 +30,6 @@ def page_rows() -> dict[str, str]:
     found = re.findall(r"^\| `(\w+)` \| (\w+) \|", (ROOT / PAGE).read_text(), re.MULTILINE)
     assert len(found) == len(dict(found)), "a command stands on the page twice"
     return dict(found)
-
-
-@contextmanager
-def our_cluster(root: Path, *options: str, settings: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """(name server, broker) of a cluster started as users start it."""
-    namesrv_port, broker_port = free_ports(2)
-    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data"), *options]
-    command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port)]
-    command += [word for setting in settings for word in ("--set", setting)]
-    with (root / "up.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_for_port(broker_port, process)
-        yield f"127.0.0.1:{namesrv_port}", f"127.0.0.1:{broker_port}"
-    finally:
-        process.terminate()
-        assert process.wait(60) == 0, (root / "up.log").read_text()[-3000:]
 
 
 @asynccontextmanager
@@ -133,7 +115,7 @@ def likeness(text: str) -> list[str]:
 async def test_each_command_on_a_broker_answers_as_apaches(apache_jars: None, tmp_path: Path) -> None:
     async def on_ours() -> list[str]:
         home = home_in(tmp_path / "ours")
-        with our_cluster(tmp_path / "ours", settings=("traceTopicEnable=true",)) as (namesrv, broker):
+        with our_brokers(tmp_path / "ours", settings=("traceTopicEnable=true",)) as (namesrv, broker):
             async with traffic(namesrv) as names:
                 return await asyncio.to_thread(answers, home, ON_ONE_BROKER, namesrv, broker=broker, **names)
 
@@ -159,13 +141,13 @@ def test_each_command_about_users(apache_jars: None, tmp_path: Path) -> None:
     first = json.dumps(dict(zip(("username", "password"), ADMINISTRATOR, strict=True)))
     settings = ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}")
     home = home_in(tmp_path, ADMINISTRATOR)
-    with our_cluster(tmp_path, settings=settings) as (namesrv, broker):
+    with our_brokers(tmp_path, settings=settings) as (namesrv, broker):
         check(WITH_USERS, answers(home, WITH_USERS, namesrv, broker=broker))
 
 
 async def test_each_command_about_groups_of_brokers(apache_jars: None, tmp_path: Path) -> None:
     home = home_in(tmp_path)
-    with our_cluster(tmp_path, "--replicas", "2") as (namesrv, broker):
+    with our_brokers(tmp_path, "--replicas", "2") as (namesrv, broker):
         async with Admin(namesrv=namesrv) as admin, asyncio.timeout(120):
             while len(await admin.brokers()) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
