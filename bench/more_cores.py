@@ -3,7 +3,7 @@
 Owns        a producer that costs little: frames made before, a window of them on one link to each broker.
 Must not know   Apache: it has one process for a broker, too, and its threads share the cores.
 
-A batch is 32 messages of 1 KiB in one SEND_BATCH_MESSAGE. Counted is what the brokers say that they have stored.
+A batch is 32 messages in one SEND_BATCH_MESSAGE. Counted is what the brokers say that they have stored.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode
 
 TOPIC, QUEUES = "MoreCores", 8
-PER_BATCH, BODY_BYTES = 32, 1024
+PER_BATCH = 32
 FRAMES = 256
 """Made before, with different keys; they are sent in turns."""
 WINDOW = 16
 """Batches on the way on each link."""
+ANSWERS_BYTES = 1024
+"""The producer is woken by some answers, not by each: it costs the brokers their cores. A window has more of them."""
 
 _ADDRESS = re.compile(r"(?:is up at |^  bench-\d +)(127\.0\.0\.1:\d+)")
 
 
-def frames() -> list[bytes]:
+def frames(body_bytes: int) -> list[bytes]:
     made = []
     for number in range(FRAMES):
         keys = [f"7F000001BEEF18B4AAC2{number * PER_BATCH + each:012X}" for each in range(PER_BATCH)]
-        batch = [Message.with_properties(TOPIC, b"x" * BODY_BYTES, {"UNIQ_KEY": key, "WAIT": "true"}) for key in keys]
+        batch = [Message.with_properties(TOPIC, b"x" * body_bytes, {"UNIQ_KEY": key, "WAIT": "true"}) for key in keys]
         header = SendHeaderV2(
             producer_group="bench", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4,
             queue_id=number % QUEUES, sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties="",
@@ -65,40 +67,51 @@ class Link:
         host, port = address.split(":")
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, ANSWERS_BYTES)
         self.socket.setblocking(False)
+        self.wants = selectors.EVENT_READ
         self._made = made
         self._number = 0
         self._on_the_way = 0
-        self._unsent = memoryview(b"")
-        self._received = b""
+        self._unsent: list[memoryview] = []
+        self._received = bytearray(1 << 16)
+        self._end = 0
+        """How much of an answer that is not whole is kept at the start of `_received`."""
 
-    def go_on(self) -> None:
-        """Take answers, send what the window leaves."""
+    def go_on(self) -> bool:
+        """Take answers, send what the window leaves; True if `wants` is another one now."""
         self._take()
-        while self._on_the_way < WINDOW or self._unsent:
-            if not self._unsent:
-                self._unsent = memoryview(self._made[self._number % FRAMES])
-                self._number += 1
-                self._on_the_way += 1
+        while self._on_the_way < WINDOW:
+            self._unsent.append(memoryview(self._made[self._number % FRAMES]))
+            self._number += 1
+            self._on_the_way += 1
+        self._send()
+        wanted, self.wants = self.wants, selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        return wanted != self.wants
+
+    def _send(self) -> None:
+        while self._unsent:
             try:
-                self._unsent = self._unsent[self.socket.send(self._unsent) :]
+                sent = self.socket.sendmsg(self._unsent)
             except BlockingIOError:
                 return
-
-    @property
-    def wants(self) -> int:
-        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+            while self._unsent and sent >= len(self._unsent[0]):
+                sent -= len(self._unsent.pop(0))
+            if sent:
+                self._unsent[0] = self._unsent[0][sent:]
 
     def _take(self) -> None:
+        data = memoryview(self._received)
         try:
-            data = self._received + self.socket.recv(1 << 18)
+            end = self._end + self.socket.recv_into(data[self._end :])
         except BlockingIOError:
             return
         at = 0
-        while len(data) - at >= 4 and len(data) - at >= (size := 4 + int.from_bytes(data[at : at + 4], "big")):
+        while end - at >= 4 and end - at >= (size := 4 + int.from_bytes(data[at : at + 4], "big")):
             self._on_the_way -= 1
             at += size
-        self._received = data[at:]
+        self._end = end - at
+        data[: self._end] = bytes(data[at:end])
 
 
 @contextmanager
@@ -167,8 +180,8 @@ def _send(links: Sequence[Link], seconds: float) -> None:
         selector.register(link.socket, link.wants, link)
     while time.monotonic() < until:
         for key, _ in selector.select(0.1):
-            key.data.go_on()
-            selector.modify(key.fileobj, key.data.wants, key.data)
+            if key.data.go_on():
+                selector.modify(key.fileobj, key.data.wants, key.data)
     selector.close()
 
 
@@ -178,8 +191,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm", type=float, default=3)
     parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--body", type=int, default=100, help="bytes")
     options = parser.parse_args()
-    made = frames()
+    made = frames(options.body)
     runs: dict[int, list[dict[str, float]]] = {1: [], options.brokers: []}
     for number in range(options.rounds):
         for count in runs if number % 2 == 0 else reversed(runs):
