@@ -18,7 +18,7 @@ ROOMS = {
     " integration/test_certificate_users.py"
     " integration/test_audit_topic.py"
     " parity/test_keyed_sha1.py parity/test_signed_frames.py interop/test_access_control.py"
-    " integration/test_gate.py integration/test_strangers.py integration/test_local_asker.py"
+    " integration/test_gate.py integration/test_strangers.py"
     " integration/test_slaves_prove_themselves.py",
     "base": "unit/base parity/test_java_compat.py parity/test_checksum.py parity/test_every_twin.py"
     " integration/test_faults_in_duties.py integration/test_loop_disk.py integration/test_stalled_disk.py",

@@ -120,7 +120,7 @@ class Failover:
         assert self.stored <= self.asked, f"lost: {self.stored - self.asked}"
 
 
-@pytest.mark.parametrize("first", seeds("pop failovers", short=2, whole=30, each=1))
+@pytest.mark.parametrize("first", seeds("pop failovers", short=2, whole=14, each=1))
 async def test_what_is_acknowledged_stays_so_over_a_change_of_the_master(first: int) -> None:
     history = Failover(first)
     await history.run()

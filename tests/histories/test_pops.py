@@ -15,7 +15,7 @@ The others: a message got another time in the millisecond in which it was popped
 acknowledged."""
 
 
-@pytest.mark.parametrize("first", seeds("pops", short=EACH, whole=20 * EACH, each=EACH))
+@pytest.mark.parametrize("first", seeds("pops", short=EACH, whole=10 * EACH, each=EACH))
 def test_what_is_acknowledged_in_time_never_comes_again_and_nothing_is_lost(first: int) -> None:
     histories = [run_history(seed) for seed in range(first, first + EACH)]
     broken = {history.seed: history.problems for history in histories if history.problems}

@@ -58,7 +58,7 @@ def log_of(broker: Broker) -> bytes:
     return b"".join(broker.disk.read_bytes(ROOT / "commitlog" / name) for name in sorted(names))
 
 
-@pytest.mark.parametrize("seed", seeds("due-runs", short=6, whole=60))
+@pytest.mark.parametrize("seed", seeds("due-runs", short=6, whole=30))
 async def test_runs_and_single_copies_make_the_same_log(seed: int) -> None:
     logs = []
     for in_runs in (True, False):

@@ -65,7 +65,7 @@ def files(broker: Broker) -> dict[str, bytes]:
     return {name: broker.disk.read_bytes(ROOT / name) for name in names}
 
 
-@pytest.mark.parametrize("seed", seeds("entry-runs", short=6, whole=60))
+@pytest.mark.parametrize("seed", seeds("entry-runs", short=6, whole=30))
 async def test_runs_and_single_messages_make_the_same_wheel(seed: int) -> None:
     """Also where ticks are late, and where the master before has delivered some."""
     found = []

@@ -12,7 +12,7 @@ from rocketlake.testing.replicas.simulation import run_group
 from tests.seeds import seeds
 
 
-@pytest.mark.parametrize("seed", seeds("groups", short=40, whole=200))
+@pytest.mark.parametrize("seed", seeds("groups", short=40, whole=120))
 def test_every_promise_holds(seed: int) -> None:
     outcome = run_group(seed)
     assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)

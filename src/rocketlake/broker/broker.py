@@ -7,7 +7,7 @@ Must not know   what any wing does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 
 from rocketlake.base.clock import Clock
@@ -46,7 +46,6 @@ from rocketlake.net.http.exposition import Family, Pace
 from rocketlake.net.http.monitor import Monitor
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
-from rocketlake.net.local_link import LocalLink
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.request import Handler
 from rocketlake.net.server import Server
@@ -455,10 +454,6 @@ class Broker(Service):
         self._dispatcher.serve_runs(run, passes=self._passes)
 
     # -- addresses -----------------------------------------------------------------------------------------------------
-
-    def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
-        """Connect a part of this process, as Server.join does: its requests are served like those of a client."""
-        return self._servers[0].join(remote, handlers)
 
     def link_inside(self) -> ServerLink | None:
         """The serving end of a connection inside this process: it is served like one that was accepted."""

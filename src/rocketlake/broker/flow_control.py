@@ -77,7 +77,7 @@ class FlowControl:
         if lane is Lane.SEND and self._waiting_sends() >= config.waiting_sends_max:
             why = f"{self._waiting_sends()} sends wait for the disk (sendThreadPoolQueueCapacity)"
             return self._busy(request, lane, "[OVERLOAD]system busy", why)
-        if lane is Lane.SEND and self._quotas.is_any and not request.asker.inside:
+        if lane is Lane.SEND and self._quotas.is_any:
             return self._quotas.refuse_send(request)
         return None
 

@@ -4,7 +4,7 @@ Owns        the pair of ends that carries bytes from one link to another, in the
 Must not know   frames, what links do with bytes.
 
 What is written in one turn of the loop arrives in the next one, in one piece: requests that were asked together reach
-the server as one chunk. LocalLink hands over commands instead; the kernels that serve runs of requests want bytes.
+the server as one chunk, which its kernels serve as runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Peer: the far side of a link, as our handlers see it: an asker whose requests are served one by one.
 
 Owns        the asker's address and notes, the count of its held requests, the refusal of one request too many.
-Must not know   bytes and transports (link.py, local_link.py), the table of handlers (dispatcher.py).
+Must not know   bytes and transports (link.py), the table of handlers (dispatcher.py).
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ _ids: Final = itertools.count(1)
 
 class Peer(ABC):
     """Base of links. Dead after `closed`, for good."""
-
-    inside = False
 
     asked: Asked
     """Our requests to the peer."""

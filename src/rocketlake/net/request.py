@@ -42,7 +42,7 @@ class Reply:
 
 
 class Asker(Protocol):
-    """The side that sends requests to a handler: a connection, or a part of this process.
+    """The side that sends requests to a handler: a connection.
 
     Handlers keep askers in tables: an asker is compared by identity and hashed.
     """
@@ -53,8 +53,6 @@ class Asker(Protocol):
     """The same as `host:port`."""
     certificate_name: str
     """Who the peer is by a certificate that was checked; "" without one."""
-    inside: bool
-    """True for a part of this process: its requests are trusted."""
     user: User | None
     """Who signed the newest request that the gate let in; None on a server that asks nobody."""
     state: dict[str, Any]

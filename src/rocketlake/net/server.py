@@ -7,23 +7,19 @@ Must not know   the table of handlers (dispatcher.py), bytes (link.py).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Final
 
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
-from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.endpoint import Endpoint
-from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
-from rocketlake.net.local_link import LocalLink
 from rocketlake.net.network import Listener, Network, TcpNetwork
 from rocketlake.net.peer import Peer
-from rocketlake.net.request import Handler, Reply, Request
+from rocketlake.net.request import Reply, Request
 from rocketlake.net.server_link import ServerLink, go_away
 from rocketlake.net.shares import Shares
 from rocketlake.net.sweeper import Sweeper
@@ -124,31 +120,13 @@ class Server(Service):
         """Sweeps all links now (for tests; otherwise the timer of the sweeper does)."""
         self._sweeper.sweep()
 
-    def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
-        """Connect a part of this process, known to handlers by the address `remote`: ask with the returned end.
-
-        `handlers` serve the requests of this server to it. Raises LinkError when there are too many connections, and
-        from the start of a stop on: the link would outlive the server.
-        """
-        if self.draining:
-            raise LinkError(f"{self.address} stops, no more connections are taken", hint="ask another server")
-        served = self._endpoint
-        link = LocalLink(served, remote, self.expects, self._refuse)
-        if refusal := self.opened(link):
-            raise LinkError(f"{self.address}: {refusal}", hint="close some of them")
-        link.on_close.append(lambda _: self.lost(link))
-        own = Dispatcher(Row(code, handler, ANYBODY) for code, handler in (handlers or {}).items())
-        asking = LocalLink(replace(served, dispatcher=own), (self.host, self.port), self.expects)
-        link.join(asking)
-        return asking
-
     def link_inside(self) -> ServerLink | None:
         """The serving end of a connection inside this process, as a listener makes it; None from the stop on."""
         return None if self.draining or not self.is_running else self._make_link()
 
     def opened(self, link: Peer) -> str:
         """A connection came (called by the link). Returns why there is no room, "" if there is."""
-        host, hosts = _share(link), self._hosts
+        host, hosts = link.remote[0], self._hosts
         if not hosts.has_room(host):
             if hosts.is_full:
                 return f"{hosts.total} connections are open, no more are taken"
@@ -163,7 +141,7 @@ class Server(Service):
         if link not in self.links:
             return
         del self.links[link]
-        self._hosts.give(_share(link))
+        self._hosts.give(link.remote[0])
         self._sweeper.discard(link)
         if not self.links and self._last_lost is not None and not self._last_lost.done():
             self._last_lost.set_result(None)
@@ -178,8 +156,3 @@ class Server(Service):
 
     def _make_link(self) -> ServerLink:
         return ServerLink(self, self._endpoint, self._unfinished)
-
-
-def _share(link: Peer) -> str:
-    """Parts of this process share with each other, not with the host that they run on."""
-    return "this process" if link.inside else link.remote[0]

@@ -27,8 +27,10 @@ from rocketlake.codec.record import decode_records
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
+from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.gate.needs import ANYBODY
+from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.net.turns import Turns
@@ -68,8 +70,10 @@ class RoomWorld:
         consumers = ConsumerTable(Push(self.turns, clock), clock)
         self._read_rights = ReadRights(self.config, self.topics, self.groups, consumers)
         self._handler: Handler = lambda _request: Reply()
-        self._server = Server(Dispatcher([Row(_CODE, self._serve, ANYBODY)]), clock=clock)
-        self.asker = self._server.join(CLIENT)
+        net = MemoryNet(clock=clock)
+        dispatcher = Dispatcher([Row(_CODE, self._serve, ANYBODY)])
+        self.server = Server(dispatcher, host=BROKER[0], clock=clock, network=net.host(BROKER[0]))
+        self.client = NetClient(clock=clock, network=net.host(CLIENT[0]))
 
     def _worker(self, name: str) -> Worker:
         return {"store-flush": self.flush, "store-reads": self.reads}.get(name) or InlineWorker(name)
@@ -80,20 +84,22 @@ class RoomWorld:
     async def __aenter__(self) -> RoomWorld:
         await self.store.start()
         await self.saver.start()
+        await self.server.start()
+        await self.client.start()
         self.topics.put(TopicConfig("T", read_queues=4, write_queues=4))
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        self.asker.close()
         self.plan.clear()
-        await self.clock.settle()
+        await self.client.stop()
+        await self.server.stop(0)
         await self.saver.stop()
         await self.store.stop()
 
     async def ask(self, handler: Handler, body: bytes = b"") -> asyncio.Task[Command]:
-        """A request of the asker, which `handler` serves."""
+        """A request of the client, which `handler` serves."""
         self._handler = handler
-        task = asyncio.ensure_future(self.asker.invoke(Command.request(_CODE, None, body), 1e9))
+        task = asyncio.ensure_future(self.client.invoke(self.server.address, Command.request(_CODE, None, body), 1e9))
         await self.clock.settle()
         return task
 

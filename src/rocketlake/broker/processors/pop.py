@@ -130,7 +130,7 @@ class PopMessage:
         """Nothing, until it is known what was handed out before the start, and while a quota is used up."""
         if not self._is_ready():
             return Popped()
-        if self._quotas.is_any and not request.asker.inside:
+        if self._quotas.is_any:
             pause = self._quotas.pause_out(request.user, header.topic)
             if pause is not None:
                 return Popped(free_ms=pop.pop_ms + int(pause.seconds * 1000) + 1)
@@ -138,7 +138,7 @@ class PopMessage:
         return self._reads.read(pop)
 
     def _spend(self, request: Request, header: PopHeader, requests: int, size: int) -> None:
-        if self._quotas.is_any and not request.asker.inside:
+        if self._quotas.is_any:
             self._quotas.spend_out(request.user, header.topic, requests, size)
 
     def _wait(self, request: Request, header: PopHeader, right: PopRight, pop: Pop, found: Popped) -> Reply | Held:

@@ -101,15 +101,14 @@ class Pull:
             self._spend(request, header, 0, result.bytes)
 
     def _spend(self, request: Request, header: PullHeader, requests: int, size: int) -> None:
-        if not request.asker.inside:
-            self.quotas.spend_out(request.user or request.asker.user, header.topic, requests, size)
+        self.quotas.spend_out(request.user or request.asker.user, header.topic, requests, size)
 
     def _slowed(self, request: Request, header: PullHeader, waited: float) -> Reply | Held | None:
         """A pull above a quota waits until it may read; one that cannot wait so long is refused. None: it may read.
 
         `waited`: seconds before this look.
         """
-        pause = None if request.asker.inside else self.quotas.pause_out(request.user, header.topic)
+        pause = self.quotas.pause_out(request.user, header.topic)
         if pause is None:
             return None
         patience = header.suspend_timeout_millis / 1000 if header.sys_flag & PULL_SUSPEND else _PATIENCE_SECONDS

@@ -92,7 +92,7 @@ async def test_without_room_a_pull_is_refused_with_a_cure_and_a_pull_of_a_run_to
     refused = (await room.pull()).result()
     assert refused.code == Code.SYSTEM_BUSY and "2 pulls wait (pullThreadPoolQueueCapacity)" in (refused.remark or "")
     pull, resumed = pull_header(wait_ms=10_000), list[int]()
-    admission, asker = room.admit(pull), next(iter(room._server.links))
+    admission, asker = room.admit(pull), next(iter(room.server.links))
     assert not room.waiting.hold_plain(pull, asker, admission, lambda: resumed.append(1))
     room.hold.wake_all()
     await room.clock.settle()

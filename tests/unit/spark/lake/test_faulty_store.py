@@ -53,7 +53,7 @@ def history(seed: int, table: Location, end_faults: Callable[[], None], **option
     assert places(table_rows(table)) == places(sent), seed
 
 
-@pytest.mark.parametrize("first", seeds("lake on a faulty store", short=40, whole=500, each=20))
+@pytest.mark.parametrize("first", seeds("lake on a faulty store", short=40, whole=200, each=20))
 def test_our_own_log_on_a_faulty_store_loses_and_doubles_nothing(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     met: Counter[Fault] = Counter()
     for seed in range(first, first + 20):
@@ -78,7 +78,7 @@ def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str
 
 
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])
-@pytest.mark.parametrize("seed", seeds("lake on a faulty S3", short=1, whole=40))
+@pytest.mark.parametrize("seed", seeds("lake on a faulty S3", short=1, whole=12))
 def test_tables_on_a_faulty_s3_server_lose_and_double_nothing(
     seed: int, table_format: str, server: FaultyS3, settings: dict[str, str]
 ) -> None:
@@ -126,7 +126,7 @@ def of_rest(rest: RestCatalogServer) -> dict[str, str]:
     return {"tableFormat": "iceberg", "catalog.type": "rest", "catalog.uri": rest.address}
 
 
-@pytest.mark.parametrize("seed", seeds("lake in a faulty catalog", short=1, whole=40))
+@pytest.mark.parametrize("seed", seeds("lake in a faulty catalog", short=1, whole=12))
 def test_iceberg_in_a_faulty_catalog_loses_and_doubles_nothing(
     seed: int, rest: RestCatalogServer, memory_path: Path
 ) -> None:

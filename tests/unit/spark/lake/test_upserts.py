@@ -127,7 +127,7 @@ def history(
     assert kept(table) == by_pandas(changes, keys)
 
 
-@pytest.mark.parametrize("first", seeds("lake upserts", short=3, whole=300, each=3))
+@pytest.mark.parametrize("first", seeds("lake upserts", short=3, whole=99, each=3))
 def test_a_table_is_what_pandas_makes_of_the_changes(first: int, memory_path: Path) -> None:
     for seed in range(first, first + 3):
         rng = random.Random(seed)
@@ -147,7 +147,7 @@ def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str
     return {"s3.endpoint": server.address, "s3.request-timeout": "1", **keys}
 
 
-@pytest.mark.parametrize("seed", seeds("lake upserts on a faulty S3", short=1, whole=40))
+@pytest.mark.parametrize("seed", seeds("lake upserts on a faulty S3", short=1, whole=12))
 def test_upserts_on_a_faulty_s3_server(seed: int, server: FaultyS3, settings: dict[str, str]) -> None:
     table = location_of(f"s3://b/upserts-{seed}", settings, what="the table")
     server.begin_faults(seed, puts=0.1, others=0.01)
@@ -157,7 +157,7 @@ def test_upserts_on_a_faulty_s3_server(seed: int, server: FaultyS3, settings: di
         assert sorted(found["id"]) == sorted(row[1] for row in rows)
 
 
-@pytest.mark.parametrize("seed", seeds("lake upserts in a faulty catalog", short=1, whole=40))
+@pytest.mark.parametrize("seed", seeds("lake upserts in a faulty catalog", short=1, whole=12))
 def test_upserts_in_a_faulty_catalog(seed: int, memory_path: Path) -> None:
     with rest_catalog(memory_path) as rest:
         options = {"tableFormat": "iceberg", "catalog.type": "rest", "catalog.uri": rest.address}

@@ -117,7 +117,7 @@ def test_what_was_flushed_is_there_after_a_power_cut(disk: MemoryFiles) -> None:
     assert places(again)[-1] == 25
 
 
-@pytest.mark.parametrize("seed", [183610, 183628, 438729, *seeds("timer-files", short=8, whole=60)])
+@pytest.mark.parametrize("seed", [183610, 183628, 438729, *seeds("timer-files", short=8, whole=30)])
 def test_after_any_power_cut_each_unit_of_the_log_is_in_its_tick_once(seed: int) -> None:
     """Sectors of wheel and log that were not synced are there or not, on their own; then life goes on, and again."""
     rng = random.Random(seed)
