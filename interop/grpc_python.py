@@ -54,6 +54,8 @@ def message_of(topic: str, given: dict[str, Any]) -> Any:
         message.keys = key  # adds one
     if "group" in given:
         message.message_group = given["group"]
+    if "priority" in given:
+        message.priority = given["priority"]
     if "delay" in given:
         message.delivery_timestamp = int(time.time() + given["delay"])
     for name, value in given.get("properties", {}).items():

@@ -15,6 +15,7 @@ import pytest
 from interop.apache import free_ports
 from rocketlake import Consumer, Message, Producer
 from rocketlake.admin import Admin
+from rocketlake.admin.topic_change import TopicChange
 from rocketlake.model.message import StoredMessage
 from tests.interop.our_cluster import our_cluster, until_open
 
@@ -111,6 +112,16 @@ async def test_a_group_of_messages_lies_in_one_queue(grpc: Grpc) -> None:
         queues.setdefault(message.sharding_key or "", set()).add(message.queue_id)
     assert sorted(queues) == ["group 0", "group 1", "group 2"]
     assert all(len(each) == 1 for each in queues.values())
+
+
+async def test_pops_get_the_highest_priority_first(grpc: Grpc) -> None:
+    await create(grpc, "Urgent")
+    async with Admin(namesrv=grpc.namesrv) as admin:
+        await admin.alter_topic("Urgent", TopicChange(attributes="+message.type=PRIORITY"))
+    given = [{"body": f"{priority} {n}", "priority": priority} for n in range(3) for priority in (0, 2, 9, 1)]
+    assert len(grpc.run("send", "Urgent", json.dumps(given))) == 12
+    received = [line["received"]["body"] for line in grpc.run("receive", "Urgent", "urgent", "12", "ack")]
+    assert [body[0] for body in received] == ["9"] * 3 + ["2"] * 3 + ["1"] * 3 + ["0"] * 3
 
 
 async def test_a_delayed_message_comes_at_its_time(grpc: Grpc) -> None:

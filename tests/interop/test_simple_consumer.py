@@ -9,6 +9,8 @@ import pytest
 
 from interop.apache import apache_cluster
 from rocketlake import Message, Producer, SimpleConsumer, StoredMessage
+from rocketlake.admin import Admin
+from rocketlake.admin.topic_change import TopicChange
 
 pytestmark = pytest.mark.interop
 
@@ -79,3 +81,17 @@ async def test_topics_with_filters_and_a_renewal(namesrv: str) -> None:
                     assert await consumer.receive(await_ms=500) == [], "it is renewed, so it does not come again"
             for message in [*found.values(), late]:
                 await consumer.ack(message)
+
+
+async def test_the_highest_priority_first(namesrv: str) -> None:
+    async with Admin(namesrv=namesrv) as admin:
+        await admin.create_topic("Urgent", queues=4)
+        await admin.alter_topic("Urgent", TopicChange(attributes="+message.type=PRIORITY"))
+    async with Producer("p", namesrv=namesrv) as producer:
+        for number in range(3):
+            for priority in (0, 2, 9, 1):
+                sent = await producer.send(Message("Urgent", b"%d %d" % (priority, number), priority=priority))
+                assert sent.queue.queue_id == min(priority, 3)
+    async with SimpleConsumer("urgent", "Urgent", namesrv=namesrv, from_where="first") as consumer:
+        found = list(await receive(consumer, 12))
+    assert [body[0] for body in found] == ["9"] * 3 + ["2"] * 3 + ["1"] * 3 + ["0"] * 3

@@ -123,11 +123,15 @@ class BrokerWorld:
         await self._clock.run_for(int(ms))
         return []
 
-    async def topic(self, name: str, queues: str = "1", perm: str = "6", order: str = "no") -> list[str]:
-        """Make a topic."""
-        count = int(queues)
+    async def topic(
+        self, name: str, queues: str = "1", perm: str = "6", order: str = "no", type: str = "UNSPECIFIED"
+    ) -> list[str]:
+        """Make a topic; `type`: of its messages."""
+        count, attributes = int(queues), {"message.type": type}
         self._broker.topics.put(
-            TopicConfig(name, read_queues=count, write_queues=count, perm=int(perm), order=order == "yes")
+            TopicConfig(
+                name, read_queues=count, write_queues=count, perm=int(perm), order=order == "yes", attributes=attributes
+            )
         )
         return []
 

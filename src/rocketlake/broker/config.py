@@ -350,6 +350,14 @@ class BrokerConfig(ServerSettings):
         high=100,
         why="of a hundred pops so many look for messages that come again first",
     )
+    priority_retry_percent: int = setting(
+        20,
+        java="popFromRetryProbabilityForPriority",
+        low=0,
+        high=100,
+        why="the same for topics of messages with priorities",
+    )
+    priority_ascends: bool = setting(True, java="priorityOrderAsc", why="a higher queue has a higher priority")
     shows_retry_topic: bool = setting(
         False,
         java="popResponseReturnActualRetryTopic",

@@ -31,6 +31,8 @@ UPDATABLE = frozenset(
         "transaction_op_interval_ms",
         "retry_topic_v2",
         "pop_retry_percent",
+        "priority_retry_percent",
+        "priority_ascends",
         "shows_retry_topic",
         "held_pops_of_queue_max",
         "fast_failure",

@@ -64,6 +64,9 @@ Delay = Annotated[
     str | None,
     typer.Option("--delay", metavar="LENGTH", help="Deliver it after so long: 90s, 10m, 1h.", show_default=False),
 ]
+Priority = Annotated[
+    int | None, typer.Option("--priority", min=0, help="Pops get a higher one first.", show_default=False)
+]
 
 
 def produce(
@@ -78,6 +81,7 @@ def produce(
     delay_level: DelayLevel = 0,
     deliver_at: DeliverAt = None,
     delay: Delay = None,
+    priority: Priority = None,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -90,7 +94,7 @@ def produce(
     from rocketlake.base.errors import UsageError
 
     extra = dict(_property(text) for text in headers or ())
-    later = _later(delay_level, deliver_at, delay)
+    later = _later(delay_level, deliver_at, delay) | {"priority": priority}
     is_stdin = bodies in (None, [], ["-"])
     if not is_stdin and "-" in (bodies or ()):
         raise UsageError("- stands for standard input and among other bodies", hint="give one or the other")

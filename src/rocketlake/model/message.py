@@ -28,6 +28,7 @@ _FIRST = QueueOffset(0)
 _START = PhysicalOffset(0)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
+_PRIORITY_DIGITS = 10
 _TIME_MS_MAX = 253_402_300_799_999  # the last millisecond of year 9999
 
 
@@ -86,6 +87,17 @@ def _delay_ms(delay: object) -> int:
     return milliseconds
 
 
+def _priority(priority: object, properties: Properties) -> str:
+    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority < 1 << 31:
+        raise UsageError(f"priority={priority!r} is not one of a message", hint="give 0 or a higher whole number")
+    if names.SHARDING_KEY in properties or names.DELAY in properties or not names.TIMERS.isdisjoint(properties):
+        raise UsageError(
+            "a message with a priority is neither delayed nor ordered",
+            hint="leave priority out, or delay_level, deliver_at, delay and sharding_key",
+        )
+    return str(priority)
+
+
 _OWN = {
     names.TAGS: "give it as tags=",
     names.KEYS: "give them as keys=",
@@ -133,11 +145,13 @@ class Message:
         deliver_at: datetime | int | None = None,
         delay: float | timedelta | None = None,
         sharding_key: str | None = None,
+        priority: int | None = None,
     ) -> None:
         """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now.
 
         `deliver_at`: deliver it not before this time (a datetime with a zone, or epoch ms). `delay`: not before so many
-        seconds after the broker has it. One of these three at most.
+        seconds after the broker has it. One of these three at most. `priority`: 0 and up; consumers that pop get higher
+        ones first. Such a message is neither delayed nor ordered.
 
         UsageError for a value of another kind, and for a property whose name is RocketMQ's.
         """
@@ -159,6 +173,8 @@ class Message:
             raise UsageError(what, hint="leave the others away")
         if sharding_key is not None:
             own[names.SHARDING_KEY] = _as_text("sharding_key", sharding_key)
+        if priority is not None:
+            own[names.PRIORITY] = _priority(priority, own)
         self.lazy_properties: Properties | Callable[[], Properties] = own
         """The properties, or the call that reads them at the first use: most readers of messages never use them."""
         self.flag = flag
@@ -204,6 +220,12 @@ class Message:
     def key_list(self) -> list[str]:
         """The keys one by one."""
         return [key for key in (self.keys or "").split(names.KEY_SEPARATOR) if key]
+
+    @property
+    def priority(self) -> int | None:
+        """The priority, None without one (or text that is no number)."""
+        text = self.properties.get(names.PRIORITY, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= _PRIORITY_DIGITS else None
 
     @property
     def delay_level(self) -> int:

@@ -105,6 +105,33 @@ def test_a_time_of_delivery_that_is_none_is_refused(asked, reason):
         Message("T", b"x", **asked)
 
 
+@pytest.mark.parametrize("priority", [0, 3, 2**31 - 1])
+def test_a_priority_is_a_property_of_its_own(priority):
+    message = Message("T", b"x", priority=priority)
+    assert (message.properties, message.priority) == ({"_SYS_MSG_PRIORITY_": str(priority)}, priority)
+
+
+@pytest.mark.parametrize("text", ["", "high", "-1", "9" * 5000])
+def test_a_priority_that_is_no_number_is_none(text):
+    assert Message.with_properties("T", b"", {"_SYS_MSG_PRIORITY_": text}).priority is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"priority": -1}, "0 or a higher whole number"),
+        ({"priority": 2**31}, "0 or a higher whole number"),
+        ({"priority": True}, "0 or a higher whole number"),
+        ({"priority": 1, "delay": 1}, "neither delayed nor ordered"),
+        ({"priority": 1, "delay_level": 1}, "neither delayed nor ordered"),
+        ({"priority": 1, "sharding_key": "k"}, "neither delayed nor ordered"),
+    ],
+)
+def test_a_priority_that_cannot_be_is_refused(asked, reason):
+    with pytest.raises(UsageError, match=f"(?s){reason}"):
+        Message("T", b"x", **asked)
+
+
 @pytest.mark.parametrize("name", ["KEYS", "UNIQ_KEY", "TRAN_MSG", "POP_CK", "__CRC32#"])
 def test_a_reserved_name_is_refused(name):
     with pytest.raises(UsageError, match="used by RocketMQ"):

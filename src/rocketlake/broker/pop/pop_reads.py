@@ -4,7 +4,8 @@ Owns        the order of queues and of retry topics, where a group starts, the c
 Must not know   requests, rights, how a pop waits.
 
 Rules (RocketMQ's PopMessageProcessor): one pop in `popFromRetryProbability` of a hundred looks at retry topics first,
-the others if the topic gave too little. Queues are looked at downwards from a random one. Messages are handed out only
+the others if the topic gave too little. Queues are looked at downwards from a random one; those of a topic of messages
+with priorities from the highest priority down. Messages are handed out only
 if their check point is stored. An offset that leads nowhere moves the group, and the queue is read once more.
 
 One pop reads one retry topic, as in RocketMQ: of the two forms of its name the one that `enableRetryTopicV2` says, half
@@ -106,11 +107,16 @@ class PopReads:
         """Hand out messages. RemoteError if there is a time for them that no check point can have."""
         found = Popped()
         draw = random.randrange(100)
-        topic = pop.right.topic
-        retries_first = draw < self._config.now.pop_retry_percent and not pop.ordered
+        topic, config = pop.right.topic, self._config.now
+        by_priority = _is_by_priority(pop)
+        percent = config.priority_retry_percent if by_priority else config.pop_retry_percent
+        retries_first = draw < percent and not pop.ordered
         if retries_first:
             self._read_retries(pop, draw, found)
         queue_ids = _in_order(topic, pop.queue_id, draw)
+        if by_priority:
+            queues = range(topic.read_queues)
+            queue_ids = reversed(queues) if config.priority_ascends else iter(queues)
         if not pop.ordered:
             queue_ids = self._positions.not_at_end(pop.right.group.name, topic.name, queue_ids)
         for queue_id in queue_ids:
@@ -274,6 +280,13 @@ class PopReads:
                 for record, each in zip(records_of(result), offsets, strict=True)
             ]
         found.add(mark, queue_id, offset, offsets, pieces)
+
+
+def _is_by_priority(pop: Pop) -> bool:
+    """True if this pop goes by priority: the group's attribute says in how many of a hundred."""
+    if pop.ordered or pop.queue_id >= 0 or pop.right.topic.attributes.get("message.type") != "PRIORITY":
+        return False
+    return random.randrange(100) < int(pop.right.group.attributes.get("priority.factor", "100"))
 
 
 def _in_order(topic: TopicConfig, queue_id: int, draw: int) -> Iterator[int]:

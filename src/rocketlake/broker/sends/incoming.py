@@ -28,7 +28,10 @@ from rocketlake.protocol.headers.send import SendHeader
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 
-__all__ = ["Incoming", "choose_queue", "stored_flag"]
+__all__ = ["Incoming", "choose_queue", "place_by_priority", "stored_flag"]
+
+_PRIORITY_MAX, _DIGITS_MAX = 2**31 - 1, 10
+_OTHER_KINDS = names.TIMERS | {names.DELAY, names.SHARDING_KEY}
 
 
 class Incoming:
@@ -94,6 +97,22 @@ def choose_queue(queue_id: int, topic: TopicConfig) -> int:
     if topic.write_queues == 0:
         raise RemoteError(f"topic {topic.name} has no write queue", code=ResponseCode.INVALID_PARAMETER)
     return random.randrange(topic.write_queues)
+
+
+def place_by_priority(message: PutMessage, properties: dict[str, str], topic: TopicConfig) -> None:
+    """The queue of a message with a priority, in place: the queue of that number, or the last one.
+
+    A half, delayed or ordered message has none (RocketMQ's order of types): its mark is taken away.
+    """
+    text = properties.get(names.PRIORITY)
+    if text is None:
+        return
+    is_half = properties.get(names.TRANSACTION_PREPARED, "").lower() == "true"
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and int(text) <= _PRIORITY_MAX
+    if is_half or not is_number or not _OTHER_KINDS.isdisjoint(properties):
+        del properties[names.PRIORITY]
+    elif topic.write_queues > 0:
+        message.queue_id = min(int(text), topic.write_queues - 1)
 
 
 def stored_flag(body: bytes | bytearray | memoryview, flag: int) -> int:

@@ -14,7 +14,7 @@ from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.answer import SendAnswers
 from rocketlake.broker.sends.copy_room import HALF_ROOM_BYTES, fit_dead_letter
-from rocketlake.broker.sends.incoming import Incoming, stored_flag
+from rocketlake.broker.sends.incoming import Incoming, place_by_priority, stored_flag
 from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -49,8 +49,10 @@ class SingleSends:
         """Put the message of the request; into `dead_letters` if it was tried too often."""
         topic = self.incoming.topic(header.topic)
         message, properties = self.incoming.read(header, request.body, request.asker.remote, topic)
-        queue_id = message.queue_id
         is_back = is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0)
+        if not is_back:
+            place_by_priority(message, properties, topic)
+        queue_id = message.queue_id
         if is_back:
             # A consumer brings it back. The marks of its transaction mean nothing any more, and its time is over. This
             # copy is all that is left behind the answer. So that waits, though each retry of Apache's has WAIT=false.

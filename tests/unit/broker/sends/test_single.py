@@ -20,6 +20,7 @@ from tests.unit.broker.room_world import BROKER, RoomWorld
 
 PREPARED = "TRAN_MSG\x01true\x02"
 DELAYED = "DELAY\x013\x02"
+PRIORITY = "_SYS_MSG_PRIORITY_\x01"
 
 
 async def send(world: RoomWorld, body: bytes = b"x", dead_letters: TopicConfig | None = None, **fields: Any) -> Command:
@@ -68,6 +69,7 @@ async def test_what_is_taken_is_stored_and_what_is_refused_is_not(fields: dict[s
         ({"sys_flag": sys_flag.TRANSACTION_PREPARED}, ("RMQ_SYS_TRANS_HALF_TOPIC", 0)),
         ({"properties": PREPARED + DELAYED, "reconsume_times": 1}, ("SCHEDULE_TOPIC_XXXX", 2)),
         ({"dead_letters": TopicConfig("%DLQ%g"), "properties": DELAYED, "queue_id": 3}, ("%DLQ%g", 0)),
+        ({"properties": PRIORITY + "2\x02" + DELAYED}, ("SCHEDULE_TOPIC_XXXX", 2)),
     ],
 )
 async def test_a_message_is_put_where_its_marks_say(fields: dict[str, Any], place: tuple[str, int]) -> None:
@@ -92,3 +94,29 @@ async def test_a_message_gets_a_unique_key_unless_it_has_one_and_loses_the_mark_
         told = [answer.header(SendReplyHeader).transaction_id for answer in (own, made)]
         assert keys == told and keys[0] == "own" and len(keys[1]) == 32
         assert all("__RL_SEQ" not in message.properties for message in world.stored())
+
+
+@pytest.mark.parametrize(
+    ("priority", "more", "topic", "queue_id", "kept"),
+    [
+        ("0", "", "T", 0, True),
+        ("2", "", "T", 2, True),
+        ("3", "", "T", 3, True),
+        ("2147483647", "", "T", 3, True),
+        ("2147483648", "", "T", 1, False),
+        ("-1", "", "T", 1, False),
+        ("high", "", "T", 1, False),
+        ("9" * 5000, "", "T", 1, False),
+        ("3", "__SHARDINGKEY\x01k\x02", "T", 1, False),
+        ("3", "", "%RETRY%g", 1, True),
+    ],
+)
+async def test_a_priority_is_a_queue_unless_the_message_is_of_another_kind(
+    priority: str, more: str, topic: str, queue_id: int, kept: bool
+) -> None:
+    async with RoomWorld() as world:
+        world.topics.put(TopicConfig("%RETRY%g", read_queues=4, write_queues=4))
+        answer = await send(world, topic=topic, queue_id=1, properties=f"{PRIORITY}{priority}\x02{more}")
+        assert answer.header(SendReplyHeader).queue_id == queue_id
+        (message,) = world.stored(topic, queue_id)
+        assert message.properties.get("_SYS_MSG_PRIORITY_") == (priority if kept else None)
