@@ -16,13 +16,10 @@ Again: `python -m tests.histories.pop_history SEED` prints the trace.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
-import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
-from unittest import mock
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import RocketLakeError
@@ -36,7 +33,7 @@ from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.testing.dying_broker import HOST, DyingBroker
-from rocketlake.testing.virtual_time import run_virtual
+from rocketlake.testing.seeded_run import print_and_exit, run_seeded
 from tests.pops import PopClient, Popped
 from tests.requests import send_header
 
@@ -324,30 +321,9 @@ def run_history(seed: int) -> PopHistory:
     """One run. Equal seeds give equal traces."""
     clock = ManualClock()
     history = PopHistory(seed, clock)
-
-    async def run() -> None:
-        try:
-            await history.live()
-        except Exception as error:  # the trace tells more than the traceback
-            history.problems.append(f"the run ended with {error!r}")
-            history.trace += traceback.format_exc().splitlines()
-
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        with mock.patch.object(os, "getpid", lambda: seed):
-            run_virtual(run(), clock)
-    finally:
-        random.setstate(before)
+    run_seeded(history, seed, clock)
     return history
 
 
-def main() -> None:
-    """Print the trace of one seed, then its problems."""
-    history = run_history(int(sys.argv[1]))
-    print("\n".join((*history.trace, *history.problems)))
-    sys.exit(bool(history.problems))
-
-
 if __name__ == "__main__":
-    main()
+    print_and_exit(run_history(int(sys.argv[1])))

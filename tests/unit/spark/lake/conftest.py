@@ -26,6 +26,7 @@ from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.places.location import Location
 from rocketlake.spark.schema import full_schema
+from tests.faulty_s3 import FaultyS3, faulty_s3
 
 SCHEMA = full_schema()
 DAY = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
@@ -192,3 +193,18 @@ def memory_path(tmp_path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(dir=memory, prefix="rocketlake-test-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultyS3]:
+    """An S3 server that answers as it should until it is told to begin faults."""
+    with faulty_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The options by which a table lies on that server."""
+    monkeypatch.setenv("TEST_S3_KEY", "any")
+    keys = dict.fromkeys(("s3.access-key-id", "s3.secret-access-key"), "env:TEST_S3_KEY")
+    return {"s3.endpoint": server.address, **keys}

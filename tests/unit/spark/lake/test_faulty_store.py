@@ -17,7 +17,7 @@ from rocketlake.spark.lake.options import NAMES, table_location
 from rocketlake.spark.places.location import OBJECTS, Location, location_of
 from rocketlake.spark.places.memory import Fault, Faults, MemoryObjects
 from rocketlake.spark.places.place import UnknownOutcome
-from tests.faulty_s3 import FaultyS3, faulty_s3
+from tests.faulty_s3 import FaultyS3
 from tests.rest_catalog import RestCatalogServer, rest_catalog
 from tests.seeds import seeds
 from tests.unit.spark.lake.conftest import Query, Row, message, places, table_rows
@@ -64,17 +64,9 @@ def test_our_own_log_on_a_faulty_store_loses_and_doubles_nothing(first: int, mon
     assert set(met) == set(Fault) - {Fault.NONE}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[FaultyS3]:
-    with faulty_s3() as server:
-        yield server
-
-
 @pytest.fixture
-def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setenv("TEST_S3_KEY", "any")
-    keys = dict.fromkeys(("s3.access-key-id", "s3.secret-access-key"), "env:TEST_S3_KEY")
-    return {"s3.endpoint": server.address, "s3.request-timeout": "1", **keys}
+def settings(settings: dict[str, str]) -> dict[str, str]:
+    return settings | {"s3.request-timeout": "1"}
 
 
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import pytest
@@ -14,7 +14,7 @@ from rocketlake.spark.lake.reader import LakeReader, table_schema
 from rocketlake.spark.places.location import OBJECTS, Location, location_of
 from rocketlake.spark.places.memory import Fault, MemoryObjects
 from rocketlake.spark.places.objects import Unanswered
-from tests.faulty_s3 import FaultyS3, faulty_s3
+from tests.faulty_s3 import FaultyS3
 from tests.unit.spark.lake.conftest import Query, Row, message, places, table_rows
 
 TABLE = Location(PurePosixPath("/t"), "memory", "b")
@@ -69,19 +69,6 @@ def test_a_store_that_stays_silent_ends_in_an_error_with_its_cure(store: Silent,
     assert "s3.endpoint" in str(raised.value.hint)
     assert places(table_rows(TABLE)) == places(SENT)
     assert open_described(TABLE)[0].orphans() == []
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FaultyS3]:
-    with faulty_s3() as server:
-        yield server
-
-
-@pytest.fixture
-def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setenv("TEST_S3_KEY", "any")
-    keys = dict.fromkeys(("s3.access-key-id", "s3.secret-access-key"), "env:TEST_S3_KEY")
-    return {"s3.endpoint": server.address, **keys}
 
 
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import duckdb
 import pyarrow.fs as pafs
@@ -13,21 +12,7 @@ from typer.testing import CliRunner
 
 from rocketlake.cli.tree import app
 from rocketlake.spark.places.location import location_of
-from tests.faulty_s3 import FaultyS3, faulty_s3
 from tests.unit.spark.lake.conftest import Query, message, places, table_rows
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FaultyS3]:
-    with faulty_s3() as server:
-        yield server
-
-
-@pytest.fixture
-def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setenv("TEST_S3_KEY", "any")
-    keys = dict.fromkeys(("s3.access-key-id", "s3.secret-access-key"), "env:TEST_S3_KEY")
-    return {"s3.endpoint": server.address, **keys}
 
 
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.upserts.spark_hash import buckets_of
 from rocketlake.spark.places.location import Location, location_of
 from rocketlake.spark.places.memory import Faults
-from tests.faulty_s3 import FaultyS3, faulty_s3
+from tests.faulty_s3 import FaultyS3
 from tests.rest_catalog import rest_catalog
 from tests.seeds import seeds
 from tests.unit.spark.lake.conftest import Query, Row, message, places, table_rows
@@ -134,17 +134,9 @@ def test_a_table_is_what_pandas_makes_of_the_changes(first: int, memory_path: Pa
         history(rng, memory_path / f"t-{seed}", tableFormat="iceberg" if seed % 5 == 0 else "delta")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[FaultyS3]:
-    with faulty_s3() as server:
-        yield server
-
-
 @pytest.fixture
-def settings(server: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setenv("TEST_S3_KEY", "any")
-    keys = dict.fromkeys(("s3.access-key-id", "s3.secret-access-key"), "env:TEST_S3_KEY")
-    return {"s3.endpoint": server.address, "s3.request-timeout": "1", **keys}
+def settings(settings: dict[str, str]) -> dict[str, str]:
+    return settings | {"s3.request-timeout": "1"}
 
 
 @pytest.mark.parametrize("seed", seeds("lake upserts on a faulty S3", short=1, whole=12))
