@@ -181,11 +181,6 @@ WITHOUT_EFFECT = frozenset(
         "mappedFileSize",
         "processReadEvent",
         "scanInactiveMasterInterval",
-        "metricGrpcExporterIntervalInMills",
-        "metricGrpcExporterTimeOutInMills",
-        "metricLoggingExporterIntervalInMills",
-        "metricsGrpcExporterHeader",
-        "metricsGrpcExporterTarget",
         "metricsInDelta",
     ]
 )

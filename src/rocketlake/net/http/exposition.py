@@ -11,6 +11,7 @@ exporter in Apache's broker writes it: `rocketmq_consumer_lag_latency` in millis
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
@@ -18,12 +19,25 @@ from typing import Final, NamedTuple, TypeAlias
 from rocketlake.base.clock import Clock
 from rocketlake.base.figures.histogram import Histogram
 
-__all__ = ["CONTENT_TYPE", "Exposition", "Family", "Pace", "Sample", "label_text", "labels_text", "number"]
+__all__ = [
+    "CONTENT_TYPE",
+    "Exposition",
+    "Family",
+    "Pace",
+    "Sample",
+    "SampleLimit",
+    "label_text",
+    "labels_of",
+    "labels_text",
+    "number",
+]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LINES_AT_ONCE: Final = 100
 _WORK_SECONDS: Final = 0.001
 _REST_SECONDS: Final = 0.002
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPE: Final = re.compile(r"\\(.)")
 
 Sample: TypeAlias = tuple[str, float | Histogram]
 """The labels of its own, made by `labels_text`, and the value."""
@@ -63,6 +77,16 @@ def label_text(value: str) -> str:
     return value
 
 
+def labels_of(text: str) -> Iterator[tuple[str, str]]:
+    """Names and values in a text of `labels_text`."""
+    for name, value in _LABEL.findall(text):
+        yield name, _ESCAPE.sub(_unescape, value) if "\\" in value else value
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return "\n" if found[1] == "n" else found[1]
+
+
 class Pace:
     """Gives the loop away while much is written: a millisecond of work, two of rest."""
 
@@ -76,6 +100,11 @@ class Pace:
         """Seconds of work so far."""
         return self._worked + self._clock.monotonic() - self._began
 
+    @property
+    def now_ms(self) -> int:
+        """The time of what is collected, epoch ms."""
+        return int(self._clock.now_ms())
+
     async def rest(self) -> None:
         """Called between small pieces of work; returns at once while the millisecond lasts."""
         now = self._clock.monotonic()
@@ -85,16 +114,32 @@ class Pace:
             self._began = self._clock.monotonic()
 
 
+class SampleLimit:
+    """The samples of one reading of all families, as far as the limit on those of one family goes."""
+
+    def __init__(self, samples_max: int) -> None:
+        self._samples_max = samples_max
+        self.samples = 0
+        """How many were let through."""
+        self.dropped: dict[str, int] = {}
+        """How many were left out, by the name of the family on the endpoint."""
+
+    def of(self, family: Family) -> Iterator[Sample]:
+        """The family's samples up to the limit."""
+        for count, sample in enumerate(family.samples):
+            if count >= self._samples_max:
+                self.dropped[family.wire_name] = self.dropped.get(family.wire_name, 0) + 1
+                continue
+            self.samples += 1
+            yield sample
+
+
 class Exposition:
     """The text of families. `common`: labels of every sample."""
 
-    def __init__(self, common: str, samples_max: int) -> None:
-        """`samples_max`: of one family; those above are left out and counted."""
+    def __init__(self, common: str, limit: SampleLimit) -> None:
         self._common = common
-        self._samples_max = samples_max
-        self.samples = 0
-        self.dropped: dict[str, int] = {}
-        """How many samples were left out, by the name of the family."""
+        self._limit = limit
 
     async def parts(self, families: AsyncIterable[Family], pace: Pace) -> AsyncIterator[bytes]:
         """The text, some lines at a time."""
@@ -113,11 +158,7 @@ class Exposition:
     def _lines(self, family: Family) -> Iterator[str]:
         name = family.wire_name
         with_own = f"{name}{{{self._common}{',' if self._common else ''}"
-        for count, (own, value) in enumerate(family.samples):
-            if count >= self._samples_max:
-                self.dropped[name] = self.dropped.get(name, 0) + 1
-                continue
-            self.samples += 1
+        for own, value in self._limit.of(family):
             if type(value) is int and own:  # nearly all samples
                 yield f"{with_own}{own}}} {value}\n"
                 continue

@@ -1,4 +1,4 @@
-"""Monitor: /metrics, /health and /ready of one server.
+"""Monitor: /metrics, /health and /ready of one server, or its metrics sent at an interval.
 
 Owns        these pages, the families that every server has, the figures about a scrape itself.
 Must not know   which server it is, what its own families mean.
@@ -17,7 +17,9 @@ import msgspec
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
-from rocketlake.net.http.exposition import CONTENT_TYPE, Exposition, Family, Pace, labels_text, number
+from rocketlake.net.http.exports import Exports, LogLines, Taker
+from rocketlake.net.http.exposition import CONTENT_TYPE, Exposition, Family, Pace, SampleLimit, labels_text, number
+from rocketlake.net.http.otlp import OtlpReceiver
 from rocketlake.net.http.page import HttpReply, text_reply
 from rocketlake.net.http.process import LoopDelay, process_families
 from rocketlake.net.http.server import HttpServer
@@ -46,10 +48,11 @@ class Monitor(Service):
         clock: Clock,
         network: Network,
     ) -> None:
-        """`labels`: of every sample. `not_ready`: why clients should not come here; none: they may."""
+        """`labels`: of every sample. `not_ready`: why clients should not come here; none: they may. UsageError."""
         super().__init__("monitor", clock)
         self._choice = choice
-        self._common = labels_text({**labels, **parse_labels(choice.labels)})
+        self._labels = {**{name: str(value) for name, value in labels.items()}, **parse_labels(choice.labels)}
+        self._common = labels_text(self._labels)
         self._families = families
         self._not_ready = not_ready
         self._started_ms = clock.now_ms()
@@ -63,7 +66,8 @@ class Monitor(Service):
             network=network,
             name="metrics",
         )
-        self.adopt(self._delay, self._server)
+        self._exports = self._make_exports()
+        self.adopt(self._delay, self._server, *self._exports)
 
     @property
     def address(self) -> str:
@@ -79,22 +83,37 @@ class Monitor(Service):
         await super().start()
         if self._is_wanted:
             await self._server.start()
+        if self._choice.exporter is not MetricsExporter.DISABLE:
             await self._delay.start()
+        for each in self._exports:
+            await each.start()
 
     async def stop(self) -> None:
-        """Close the listener."""
-        await self._server.stop()
-        await self._delay.stop()
+        """Close the listener, end the exports."""
+        for part in (*self._exports, self._server, self._delay):
+            await part.stop()
         await super().stop()
+
+    def _make_exports(self) -> list[Exports]:
+        taker: Taker
+        choice = self._choice
+        if choice.exporter is MetricsExporter.OTLP_GRPC:
+            taker, interval_ms = OtlpReceiver(choice, self._labels, self._started_ms), choice.otlp_interval_ms
+        elif choice.exporter is MetricsExporter.LOG:
+            taker, interval_ms = LogLines(self._common), choice.log_interval_ms
+        else:
+            return []
+        most = choice.samples_max
+        return [Exports(taker, self._collect, interval_ms=interval_ms, samples_max=most, clock=self._clock)]
 
     # -- pages ---------------------------------------------------------------------------------------------------------
 
     def _metrics(self) -> HttpReply:
-        pace = Pace(self._clock)
-        text = Exposition(self._common, self._choice.samples_max)
-        return HttpReply(text.parts(self._collect(pace, text), pace), content_type=CONTENT_TYPE)
+        pace, limit = Pace(self._clock), SampleLimit(self._choice.samples_max)
+        text = Exposition(self._common, limit)
+        return HttpReply(text.parts(self._collect(pace, limit), pace), content_type=CONTENT_TYPE)
 
-    async def _collect(self, pace: Pace, text: Exposition) -> AsyncGenerator[Family, None]:
+    async def _collect(self, pace: Pace, limit: SampleLimit) -> AsyncGenerator[Family, None]:
         for family in process_families(self._started_ms, self._delay, version_name(OUR_VERSION)):
             yield family
         yield number("rocketlake_troubles", "What /health tells: parts that do not work now", len(self.health.troubles))
@@ -102,8 +121,8 @@ class Monitor(Service):
         async with contextlib.aclosing(self._families(pace)) as families:
             async for family in families:
                 yield family
-        yield number("rocketlake_metrics_series", "Samples of this answer", text.samples)
-        dropped = [(labels_text({"family": name}), count) for name, count in text.dropped.items()]
+        yield number("rocketlake_metrics_series", "Samples of this answer", limit.samples)
+        dropped = [(labels_text({"family": name}), count) for name, count in limit.dropped.items()]
         what = "Samples left out of this answer because of metricsOtelCardinalityLimit"
         yield Family("rocketlake_metrics_dropped_series", "gauge", what, dropped)
         yield number("rocketlake_metrics_scrape", "Work of the answer before this one", self._scrape_seconds, "seconds")

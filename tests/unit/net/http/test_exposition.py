@@ -9,18 +9,18 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.figures.histogram import Histogram
-from rocketlake.net.http.exposition import Exposition, Family, Pace, labels_text, number
-from rocketlake.net.http.settings import parse_labels
+from rocketlake.net.http.exposition import Exposition, Family, Pace, SampleLimit, labels_of, labels_text, number
+from rocketlake.net.http.settings import parse_headers, parse_labels
 
 
-async def text_of(*families: Family, common: str = "", samples_max: int = 100) -> tuple[str, Exposition]:
+async def text_of(*families: Family, common: str = "", samples_max: int = 100) -> tuple[str, SampleLimit]:
     async def all_of_them() -> AsyncIterator[Family]:
         for family in families:
             yield family
 
-    exposition = Exposition(common, samples_max)
-    parts = [part async for part in exposition.parts(all_of_them(), Pace(ManualClock()))]
-    return b"".join(parts).decode(), exposition
+    limit = SampleLimit(samples_max)
+    parts = [part async for part in Exposition(common, limit).parts(all_of_them(), Pace(ManualClock()))]
+    return b"".join(parts).decode(), limit
 
 
 async def test_unit_and_labels_stand_where_apache_has_them() -> None:
@@ -60,11 +60,11 @@ async def test_a_histogram_counts_upwards() -> None:
 
 async def test_samples_above_the_limit_are_left_out_and_counted() -> None:
     many = [(f'topic="t{number}"', number) for number in range(250)]
-    text, exposition = await text_of(Family("n", "gauge", "x", many), number("m", "x", 1), samples_max=200)
+    text, limit = await text_of(Family("n", "gauge", "x", many), number("m", "x", 1), samples_max=200)
     assert text.count("\nn{") == 200
     assert "\nm{} 1\n" in text
-    assert exposition.dropped == {"n": 50}
-    assert exposition.samples == 201
+    assert limit.dropped == {"n": 50}
+    assert limit.samples == 201
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,16 @@ def test_labels_of_a_setting() -> None:
     for wrong in ("team", "a b:c", 'x":y', "1:2", ":v"):
         with pytest.raises(UsageError, match="metricsLabel"):
             parse_labels(wrong)
+
+
+def test_headers_of_a_setting_and_a_refusal_that_does_not_show_them() -> None:
+    assert parse_headers("Authorization:Basic x:y, x-team:shop") == {"authorization": "Basic x:y", "x-team": "shop"}
+    for wrong in ("secret", "a b:secret", "a:s\u00e9cret", ":secret"):
+        with pytest.raises(UsageError, match="metricsGrpcExporterHeader") as caught:
+            parse_headers(wrong)
+        assert "secret" not in str(caught.value)
+
+
+def test_labels_are_read_back() -> None:
+    labels = {"topic": 'a"b\\c\nd', "group": "", "other": 'x="y",z'}
+    assert dict(labels_of(labels_text(labels))) == labels
