@@ -69,6 +69,7 @@ class CommitLog:
     def __init__(self, folder: Path, config: StoreConfig, files: Files, worker: Worker) -> None:
         self.file_size = config.commit_log_file_bytes
         self.pool = WritePool(config.write_pool_buffers, self.file_size) if config.uses_write_pool else None
+        self._committed_at_once = 0 if config.write_pool_fails_fast else _COMMITTED_AT_ONCE
         self.on_pool_busy: Callable[[], object] = _nobody_commits
         """Called when a put is refused because all write buffers are full: have them committed soon."""
         self.allocate = Allocate(files, self.file_size, worker)
@@ -270,7 +271,8 @@ class CommitLog:
 
     def _roll(self, first_start: PhysicalOffset | None = None) -> LogFile:
         if self.pool is not None and not self.pool.free:
-            self._free_buffers()
+            # What a master sends is taken: it has acknowledged it.
+            self._free_buffers(self._committed_at_once if first_start is None else _COMMITTED_AT_ONCE)
         try:
             mapped = self.list.file_for_append(first_start)
         except (OSError, StoreError) as error:
@@ -301,13 +303,13 @@ class CommitLog:
         last = self.list.last
         return self.allocate.is_late and (last is None or last.room < self._reserve)
 
-    def _free_buffers(self) -> None:
+    def _free_buffers(self, bytes_max: int) -> None:
         """Have a buffer for the next file: all files so far are full, so a commit sets theirs free.
 
-        A sender, and all requests behind it, does not wait for a commit of many bytes.
+        A sender, and all requests behind it, does not wait for a commit of more than `bytes_max`.
         """
         waiting = self.list.wrote_offset - self.list.max_offset
-        if waiting > _COMMITTED_AT_ONCE:
+        if waiting > bytes_max:
             self.on_pool_busy()
             raise AppendFailed(
                 PutStatus.POOL_BUSY,

@@ -194,6 +194,11 @@ class StoreConfig:
     write_pool_buffers: int = setting(
         5, java="transientStorePoolSize", low=1, why="write buffers of the pool, each as long as a commit log file"
     )
+    write_pool_fails_fast: bool = setting(
+        False,
+        java="fastFailIfNoBufferInStorePool",
+        why="write pool: a send is refused as busy once no buffer is free; else up to 16 MiB are written out first",
+    )
     commit_interval_ms: int = setting(
         200, java="commitIntervalCommitLog", low=1, why="write pool: pause between writes of its buffers to the file"
     )

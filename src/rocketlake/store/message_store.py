@@ -141,7 +141,7 @@ class MessageStore(StoreReads, Service):
         for service in self.upkeep.services:
             await service.start()
         self.every("dispatch-retry", _RETRY_SECONDS, self.upkeep.retry_dispatch)
-        self.upkeep.say_pool()
+        self.upkeep.begin_pool()
         self._note_health()
         self.every("health", _HEALTH_SECONDS, self._note_health)
         self._deletion.remove_left_over()

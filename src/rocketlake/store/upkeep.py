@@ -176,7 +176,8 @@ class Upkeep:
         self.dispatch_readable()
         self._committed()
 
-    def say_pool(self) -> None:
+    def begin_pool(self) -> None:
+        """Lock the write buffers in memory; say what they cost."""
         config = self.config
         if self.log.pool is not None:
             _log.warning(
@@ -184,6 +185,8 @@ class Upkeep:
                 " killed, those of the last %d ms are lost (commitIntervalCommitLog, commitCommitLogThoroughInterval)",
                 config.commit_interval_ms + config.commit_thorough_interval_ms,
             )
+            if trouble := self.log.pool.lock():
+                _log.warning("transientStorePoolEnable: %s", trouble)
         elif config.write_pool_enabled:
             _log.warning("transientStorePoolEnable has no effect with flushDiskType=SYNC_FLUSH")
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ctypes
 import errno
+import itertools
 
 import pytest
 
@@ -324,6 +326,35 @@ async def test_sync_flush_does_without_the_write_pool(world: World, caplog: pyte
 async def test_the_start_says_what_the_write_pool_costs(world: World, caplog: pytest.LogCaptureFixture) -> None:
     await world.started(write_pool_enabled=True, commit_interval_ms=300, commit_thorough_interval_ms=500)
     assert "if this process is killed, those of the last 800 ms are lost" in caplog.text
+
+
+async def test_the_start_locks_the_write_buffers_in_memory(world: World) -> None:
+    store = await world.started(write_pool_enabled=True, write_pool_buffers=2)
+    pool = store.log.pool
+    assert pool is not None
+    buffers = [pool.borrow() for _ in range(pool.free)]
+    is_allowed = not pool.lock()
+    assert buffers and {is_locked(buffer) for buffer in buffers} == {is_allowed}
+
+
+def is_locked(buffer: memoryview) -> bool:
+    """True if the kernel may not swap out the mapping that begins with this buffer."""
+    start = f"{ctypes.addressof(ctypes.c_char.from_buffer(buffer)):x}-"
+    with open("/proc/self/smaps") as mappings:
+        of_buffer = itertools.dropwhile(lambda line: not line.startswith(start), mappings)
+        flags = next(line for line in of_buffer if line.startswith("VmFlags:"))
+    return "lo" in flags.split()
+
+
+async def test_with_fast_fail_a_pool_without_a_free_buffer_is_busy_at_once(world: World) -> None:
+    settings = {"write_pool_enabled": True, "write_pool_buffers": 2, "commit_wakes_on_put": False}
+    store = await world.started(**settings, write_pool_fails_fast=True)
+    results = [store.put(message(bytes(3000))) for _ in range(3)]  # one to a file
+    assert [result.status for result in results] == [PutStatus.OK, PutStatus.OK, PutStatus.POOL_BUSY]
+    await world.clock.settle()  # no time passes
+    put_ok(store, b"taken")
+    await world.clock.run_for(1000)
+    assert [len(body) for body in bodies_of(store)] == [3000, 3000, 5]
 
 
 async def test_an_exhausted_write_pool_is_busy_and_is_committed_soon(

@@ -1,7 +1,7 @@
-"""Which parts of a file the kernel has in memory, found without a read from disk.
+"""Which parts of a file the kernel has in memory, found without a read from disk; memory that it may not swap out.
 
 Owns        the system calls that tell: mincore for mapped pages, preadv with RWF_NOWAIT for other bytes, fstatfs for
-            a file system in memory.
+            a file system in memory; mlock2.
 Must not know   the content of files, their readers.
 
 On a machine that cannot tell the answer is yes: a read may have to wait then, as without the question.
@@ -15,17 +15,21 @@ import mmap
 import os
 import sys
 
-__all__ = ["address_of", "is_in_memory", "is_resident", "read_now"]
+__all__ = ["address_of", "is_in_memory", "is_resident", "keep_in_memory", "read_now"]
 
 _PAGE = mmap.PAGESIZE
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 # Quick calls: to release the interpreter lock for them would cost more time than the calls take.
-_libc = ctypes.PyDLL(None)
+_libc = ctypes.PyDLL(None, use_errno=True)
 _mincore = getattr(_libc, "mincore", None)
 if _mincore is not None:
     _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
+_mlock2 = getattr(_libc, "mlock2", None) if sys.platform == "linux" else None
+if _mlock2 is not None:
+    _mlock2.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
+_LOCK_ON_FAULT = 1  # a page is kept from its first use on: the call fills no memory, and takes no time
 
 _fstatfs = getattr(_libc, "fstatfs", None) if sys.platform == "linux" else None
 if _fstatfs is not None:
@@ -75,6 +79,13 @@ def is_resident(address: int, size: int) -> bool:
 
 
 _RESIDENT = bytes(state for state in range(256) if state & 1)
+
+
+def keep_in_memory(mapping: mmap.mmap) -> int:
+    """Keep what is written into this mapping out of the swap, as long as the mapping lives. Returns 0, or an errno."""
+    if _mlock2 is None:
+        return errno.ENOSYS
+    return 0 if _mlock2(address_of(mapping), len(mapping), _LOCK_ON_FAULT) == 0 else ctypes.get_errno()
 
 
 def read_now(descriptor: int, size: int, offset: int) -> bytes | bytearray | None:
