@@ -159,6 +159,7 @@ async def test_groups(exporter: Exporter) -> None:
     header = RunningInfoHeader(consumer_group=GROUP, client_id=member.client_id, jstack_enable=False)
     running = client.ConsumerRunningInfo.decode(await exporter.ask(Code.GET_CONSUMER_RUNNING_INFO, header))
     assert {queue.topic for queue in running.queues} >= {TOPIC}
+    assert running.status.keys() == {TOPIC, f"%RETRY%{GROUP}"}  # rocketmq_client_consume_..., six figures of each topic
 
 
 async def test_the_rates_of_topics_groups_and_the_broker(exporter: Exporter) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from interop.apache import run_driver
 from interop.replicas import mqadmin
-from rocketlake import Message, Producer
+from rocketlake import ConsumeResult, Message, Producer, PushConsumer, StoredMessage
 
 pytestmark = pytest.mark.interop
 
@@ -79,3 +79,29 @@ def test_an_operators_first_commands(run: Run, our_namesrv: str) -> None:
     assert len(found(by_key)) == 1, by_key
     assert "success" in deleted
     assert "Operated" not in left.split()
+
+
+async def test_a_member_of_ours_tells_its_rates(run: Run, our_namesrv: str) -> None:
+    """Of Apache's section "Consumer RT&TPS" each figure has a value."""
+    seen = asyncio.Event()
+
+    async def listen(messages: list[StoredMessage]) -> ConsumeResult:
+        await asyncio.sleep(0.001)
+        if any(message.body == b"bad" for message in messages):
+            seen.set()
+            return ConsumeResult.LATER
+        return ConsumeResult.SUCCESS
+
+    consumer = PushConsumer("rated", listener=listen, namesrv=our_namesrv, from_where="first")
+    consumer.subscribe("Rated")
+    async with Producer("shop", namesrv=our_namesrv) as producer:
+        for body in (b"good", b"good", b"bad"):
+            await producer.send(Message("Rated", body), key=1)
+        async with consumer, asyncio.timeout(60):
+            await seen.wait()
+            (status,) = await asyncio.to_thread(run, f"consumerStatus -g rated -i {consumer.instance.client_id}")
+    rows = [line.split() for line in status[status.index("#Consumer RT&TPS#") :].splitlines()]
+    (row,) = [row for row in rows if row[:1] == ["Rated"]]
+    pull_ms, pulled, consume_ms, done, failed, failed_in_hour = map(float, row[1:7])
+    assert min(pull_ms, pulled, consume_ms, done, failed) > 0, row
+    assert failed_in_hour == 1, row

@@ -19,6 +19,7 @@ from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.offset_store import RemoteOffsets
 from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.client.consumer.pull_loop import PullLoop, PullPlan
+from rocketlake.client.consumer.rates import Rates
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription, parse_subscription
@@ -58,6 +59,7 @@ class Stage:
         self.subscription: Subscription | None = parse_subscription("T", expression)
         self.held = ProcessQueue(QUEUE)
         self.offsets = RemoteOffsets(self._nowhere, self._nothing)
+        self.rates = Rates()
         config = ConsumerConfig(**settings)
         self.plan = PullPlan(
             config=config,
@@ -66,6 +68,7 @@ class Stage:
             subscription=lambda topic: self.subscription,
             pull=self.pull,
             submit=self.submit,
+            pulled=self.rates.pulled,
             restart=self.restart,
             by_time=self.by_time,
             unregistered=self.unregistered,
@@ -137,6 +140,14 @@ async def test_messages_are_handed_over_and_the_next_pull_follows_at_once(stage:
     await it.run(found(0, 1), found(2))
     assert it.submitted == [0, 1, 2]
     assert [offset for offset, _ in it.pulls] == [0, 2, 3]
+
+
+async def test_pulls_that_bring_messages_are_counted(stage: MakeStage) -> None:
+    it = stage()
+    it.rates.begin(it.clock.monotonic())
+    await it.run(found(0, 1), nothing(2), found(2))
+    rates = it.rates.status(["T"], it.clock.monotonic() + 2)["T"]
+    assert (rates.pull_tps, rates.pull_rt) == (1.5, 0.0)
 
 
 async def test_a_pull_carries_the_offset_to_commit(stage: MakeStage) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rocketlake.base.errors import error_line, one_line
+from rocketlake.client.consumer.rates import Rates
 from rocketlake.client.user_functions import FunctionCall
 from rocketlake.model.message import StoredMessage
 
@@ -67,6 +68,11 @@ class ListenerCall(FunctionCall[list[StoredMessage], Answer]):
 
     Returning None means success (a Python function without `return` did its work); an exception means later.
     """
+
+    def __init__(self, function: Listener, *, threads: int) -> None:
+        super().__init__(function, threads=threads)
+        self.rates = Rates()
+        """Counted by who takes the answers (running.py), and by pulls."""
 
     async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
         """The listener's answer. Raises the exception of the listener."""

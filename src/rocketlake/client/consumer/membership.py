@@ -16,7 +16,12 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
 from rocketlake.protocol.bodies import heartbeat
-from rocketlake.protocol.bodies.client import ConsumeDirectlyResult, ConsumerRunningInfo, ProcessQueueEntry
+from rocketlake.protocol.bodies.client import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumeStatus,
+    ProcessQueueEntry,
+)
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, SubscriptionEntry
 from rocketlake.protocol.versions import OUR_VERSION, version_name
 
@@ -48,7 +53,9 @@ class Membership:
         reset: Callable[[str, Mapping[MessageQueue, int]], Awaitable[None]],
         consume_directly: Callable[[StoredMessage], Awaitable[ConsumeDirectlyResult]] | None,
         properties: Callable[[], dict[str, str]],
+        status: Callable[[], dict[str, ConsumeStatus]] = dict,
     ) -> None:
+        """`status`: rates by topic; nothing of a consumer that is asked for messages, whose user sets its pace."""
         self._group = group
         self._kind = kind
         self._broadcasting = broadcasting
@@ -59,6 +66,7 @@ class Membership:
         self._queues = queues
         self._held = held
         self._properties = properties
+        self._status = status
         self.rebalance_soon = rebalance_soon
         self.persist_offsets = persist
         self.reset_offsets = reset
@@ -89,7 +97,7 @@ class Membership:
         return {queue: self._offsets.memory(queue) for queue in self._queues() if queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
-        """The queues of this consumer and its messages in hand."""
+        """The queues of this consumer, its messages in hand, its rates."""
         properties = {
             "PROP_CONSUME_TYPE": self._kind.value,
             "PROP_CLIENT_VERSION": version_name(OUR_VERSION),
@@ -100,6 +108,7 @@ class Membership:
             properties=properties,
             subscriptions=self._subscription_entries(),
             queues={held.queue: self._entry(held) for held in self._held()},
+            status=self._status(),
         )
 
     def _subscription_entries(self) -> list[SubscriptionEntry]:

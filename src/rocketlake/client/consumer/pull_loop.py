@@ -44,6 +44,8 @@ class PullPlan:
     subscription: Callable[[str], Subscription | None]
     pull: Callable[[ProcessQueue, Subscription, int, int], Awaitable[PullAnswer]]
     submit: Callable[[ProcessQueue, Sequence[StoredMessage]], None]
+    pulled: Callable[[str, float, int], None]
+    """Told of each pull: its topic, how long it took (seconds), how many messages it brought."""
     restart: Callable[[ProcessQueue, int], Awaitable[None]]
     by_time: Callable[[MessageQueue, int], Awaitable[int]]
     unregistered: Callable[[], None]
@@ -130,6 +132,7 @@ class PullLoop:
                 return plan.config.error_pause_ms / 1000
             await plan.after_break(held.queue, plan.config.error_pause_ms / 1000)
             return 0.0
+        plan.pulled(held.queue.topic, plan.clock.monotonic() - held.last_pull, len(answer.messages))
         if held.dropped or plan.subscription(held.queue.topic) is not subscription:
             # The user has changed the filter since: messages that the old one left out may be wanted.
             return 0.0

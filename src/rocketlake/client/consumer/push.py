@@ -30,6 +30,7 @@ from rocketlake.client.consumer.ordered import OrderedRunner
 from rocketlake.client.consumer.pops.mode import PopMode
 from rocketlake.client.consumer.puller import Puller
 from rocketlake.client.consumer.queue_access import QueueAccess
+from rocketlake.client.consumer.rates import SAMPLE_SECONDS
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.consumer.running import restore_topic
 from rocketlake.client.consumer.send_back import SendBack
@@ -119,6 +120,8 @@ class PushConsumer(GroupConsumer):
         await super().start()
         if self._trace is not None:
             await self._trace.start()
+        self._call.rates.begin(self._clock.monotonic())
+        self.every("rates", SAMPLE_SECONDS, lambda: self._call.rates.sample(self._clock.monotonic()))
         self._workers = self._runner.start(self, self._held.all)
         if self._pop_mode is not None:
             self.keep("renewals", self._pop_mode.renewals.run)
@@ -155,6 +158,7 @@ class PushConsumer(GroupConsumer):
             is_locked=self._runner.is_locked if isinstance(self._runner, OrderedRunner) else None,
             listener_runs=self._runner.listener_runs if isinstance(self._runner, OrderedRunner) else lambda _: False,
             damaged=self._damage.settle,
+            pulled=self._call.rates.pulled,
             subscription=self._subscriptions.get,
             commits=not self.broadcasting,
             is_suspended=lambda: self._is_suspended,
@@ -189,6 +193,7 @@ class PushConsumer(GroupConsumer):
             reset=self._held.reset,
             consume_directly=self._consume_directly,
             properties=self._properties,
+            status=lambda: self._call.rates.status(self._subscriptions, self._clock.monotonic()),
         )
 
     def _make_runner(self, locks: QueueAccess | None, send_back: SendBack | None) -> ConcurrentRunner | OrderedRunner:

@@ -58,12 +58,12 @@ async def consume(
         for message in batch:
             restore_topic(message, group)
     if not (hooks.before_consume or hooks.after_consume or hooks.around_consume):
-        return await _run(call, group, queue, batch, None)
+        return await _run(call, group, queue, batch, None, clock)
     event = ConsumeEvent(group, list(batch), queue)
     run_hooks(hooks.before_consume, event)
     begun = clock.monotonic()
     with around(hooks.around_consume, event):
-        answer = await _run(call, group, queue, batch, event)
+        answer = await _run(call, group, queue, batch, event, clock)
         if answer is None:
             return None
         event.latency_ms = (clock.monotonic() - begun) * 1000
@@ -74,11 +74,17 @@ async def consume(
 
 
 async def _run(
-    call: ListenerCall, group: str, queue: MessageQueue, batch: list[StoredMessage], event: ConsumeEvent | None
+    call: ListenerCall,
+    group: str,
+    queue: MessageQueue,
+    batch: list[StoredMessage],
+    event: ConsumeEvent | None,
+    clock: Clock,
 ) -> ConsumeResult | None:
+    begun = clock.monotonic()
     try:
         # A copy: the listener may change the list.
-        return call.result(await call.begin(list(batch)))
+        answer = call.result(await call.begin(list(batch)))
     except NotConsumed:
         return None
     except BaseException as error:
@@ -88,4 +94,9 @@ async def _run(
         log.exception("listener of group %s failed on %s of %s; it comes again later", group, ids, queue)
         if event is not None:
             event.error = error
-        return ConsumeResult.failed(error)
+        answer = ConsumeResult.failed(error)
+    done = count = len(batch)
+    if answer.done >= 0:
+        done = answer.count_done(count)
+    call.rates.consumed(queue.topic, clock.monotonic() - begun, count, done)
+    return answer

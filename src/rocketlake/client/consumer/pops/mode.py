@@ -100,6 +100,7 @@ class PopMode:
             damage=damage,
             is_suspended=is_suspended,
             submit=pop_runner.submit,
+            pulled=call.rates.pulled,
             spawn=service.spawn,
         )
 

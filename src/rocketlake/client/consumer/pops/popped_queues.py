@@ -64,6 +64,7 @@ class PoppedQueues:
         damage: Damage,
         is_suspended: Callable[[], bool],
         submit: Callable[[PoppedQueue, Sequence[StoredMessage]], None],
+        pulled: Callable[[str, float, int], None],
         spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._instance = instance
@@ -77,6 +78,7 @@ class PoppedQueues:
         self._damage = damage
         self._is_suspended = is_suspended
         self._submit = submit
+        self._pulled = pulled
         self._spawn = spawn
         self._table: dict[MessageQueue, tuple[PoppedQueue, asyncio.Task[None]]] = {}
         self._warnings = RareWarnings(log, interval_seconds=30.0, clock=self._clock)
@@ -136,6 +138,7 @@ class PoppedQueues:
 
     async def _pop(self, popped: PoppedQueue, subscription: Subscription) -> float:
         """One pop; returns the pause behind it in seconds."""
+        begun = self._clock.monotonic()
         try:
             answer = await self._pops.pop(
                 popped.queue,
@@ -157,6 +160,7 @@ class PoppedQueues:
                 await self._instance.after_break(popped.queue, self._config.error_pause_ms / 1000)
                 return 0.0
         else:
+            self._pulled(popped.queue.topic, self._clock.monotonic() - begun, len(answer.messages))
             await self._take(popped, answer, subscription)
             return _FULL_SECONDS if answer.is_full else 0.0
         return self._config.error_pause_ms / 1000
