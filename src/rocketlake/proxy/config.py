@@ -21,14 +21,14 @@ from rocketlake.net.account_watch import AccountWatch
 from rocketlake.net.gate.access_gate import AccessGate
 from rocketlake.net.gate.signing import signing
 from rocketlake.net.network import Network
-from rocketlake.net.server_settings import AccessSettings
+from rocketlake.net.server_settings import MonitoredSettings
 from rocketlake.proxy.proxy import Proxy
 
 __all__ = ["ProxyConfig", "load_proxy_conf", "proxy_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyConfig(AccessSettings):
+class ProxyConfig(MonitoredSettings):
     """Settings of one proxy; Java names are those of ProxyConfig and NettyServerConfig."""
 
     listen_host: str = setting(

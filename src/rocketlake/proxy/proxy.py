@@ -76,7 +76,9 @@ class Proxy(Service):
         self.server = GrpcServer(
             host=host, port=port, clock=clock, network=SecureNetwork(network, self._certificates), limits=limits
         )
-        self.inside = InsideNetwork(SecureNetwork(network, links))
+        self.network = SecureNetwork(network, links)
+        """To and from all but clients of gRPC."""
+        self.inside = InsideNetwork(self.network)
         """Brokers of this process are added to it; the cluster is asked through it."""
         net = NetClient(
             NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX)),

@@ -20,7 +20,7 @@ from rocketlake.proxy.http2.call import Call, Method, Methods
 from rocketlake.proxy.http2.framing import CallFailed, GrpcStatus
 from rocketlake.proxy.http2.library import check_library
 from rocketlake.proxy.http2.limits import GrpcLimits
-from rocketlake.proxy.http2.link import GrpcEndpoint, GrpcLink
+from rocketlake.proxy.http2.link import GrpcEndpoint, GrpcLink, Traffic
 
 __all__ = ["GrpcServer"]
 
@@ -48,6 +48,9 @@ class GrpcServer(Service):
         self.methods: Methods = {}
         """By path; added to before the start."""
         self.links: dict[GrpcLink, None] = {}
+        self.accepted = 0
+        """Connections that came and were taken."""
+        self.traffic = Traffic()
         self.draining = False
         self.limits = limits or GrpcLimits()
         self._port = port
@@ -60,6 +63,7 @@ class GrpcServer(Service):
             self._clock,
             RareWarnings(_log, clock=self._clock),
             UnfinishedBytes(self.limits.all_bytes),
+            self.traffic,
         )
 
     @property
@@ -143,6 +147,7 @@ class GrpcServer(Service):
                 return f"{hosts.total} connections are open, no more are taken"
             return f"{hosts.of(host)} connections of {host} are open, no more of it are taken (connectionsOfHostMax)"
         hosts.take(host)
+        self.accepted += 1
         self.links[link] = None
         return ""
 

@@ -7,7 +7,7 @@ Must not know   connections (link.py), what the messages say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from rocketlake.base.callbacks import call_each
@@ -52,6 +52,8 @@ class Method:
     It answers now or later. What it raises ends the call.
     """
     takes_stream: bool = False
+    ended: dict[str, int] = field(default_factory=dict)
+    """Calls that are over, by how."""
 
 
 Methods = dict[bytes, Method]
@@ -83,6 +85,8 @@ class Call:
         self.message: bytes | None = None
         """The message of a call that has one only, until the caller has ended its side."""
         self.is_over = False
+        self.refusal = ""
+        """The name of RocketMQ's code in the answer, if it refuses."""
         self.on_over: list[Callable[[Call], object]] = []
         """Called once: the call is answered, or nobody waits for its answer any more."""
         self.is_draining = False
@@ -112,7 +116,7 @@ class Call:
             self.link.end(self, outcome(status, text))
         else:
             self.link.respond(self, (*_HEAD, *outcome(status, text)), ended=True)
-        self.close()
+        self.close(status)
 
     def answer(self, message: bytes) -> None:
         """The whole answer of a call with one message."""
@@ -123,10 +127,12 @@ class Call:
         """End it with this error."""
         self.end(error.status, error.text)
 
-    def close(self) -> None:
+    def close(self, status: GrpcStatus = GrpcStatus.CANCELLED) -> None:
         """It is over: nothing is sent any more."""
         if not self.is_over:
             self.is_over = True
+            how, ended = self.refusal or status.name, self.method.ended
+            ended[how] = ended.get(how, 0) + 1
             self.message = None
             callbacks, self.on_over = self.on_over, []
             call_each(callbacks, self)

@@ -22,7 +22,7 @@ from rocketlake.proxy.http2.framing import CallFailed, GrpcStatus, MessageReader
 from rocketlake.proxy.http2.library import make_engine
 from rocketlake.proxy.http2.limits import GrpcLimits
 
-__all__ = ["GrpcEndpoint", "GrpcLink", "LinkOwner"]
+__all__ = ["GrpcEndpoint", "GrpcLink", "LinkOwner", "Traffic"]
 
 _log: Final = get_logger(__name__)
 
@@ -42,6 +42,16 @@ class LinkOwner(Protocol):
         """The connection is gone."""
 
 
+class Traffic:
+    """Bytes of all links of one server since its start."""
+
+    __slots__ = ("received", "sent")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.sent = 0
+
+
 @dataclass(frozen=True, slots=True)
 class GrpcEndpoint:
     """Shared by all links of one server."""
@@ -51,6 +61,7 @@ class GrpcEndpoint:
     clock: Clock
     warnings: RareWarnings
     budget: UnfinishedBytes
+    traffic: Traffic
 
 
 class GrpcLink(asyncio.Protocol):
@@ -63,6 +74,7 @@ class GrpcLink(asyncio.Protocol):
         self._clock = endpoint.clock
         self._warnings = endpoint.warnings
         self._budget = endpoint.budget
+        self._traffic = endpoint.traffic
         self.remote: tuple[str, int] = ("", 0)
         self.local: tuple[str, int] = ("", 0)
         self.address = "unconnected"
@@ -181,6 +193,7 @@ class GrpcLink(asyncio.Protocol):
         if self.closed:
             return
         self._since, self._asked_since = self._clock.monotonic(), None
+        self._traffic.received += len(data)
         if self._engine is None:
             self._engine = make_engine(self, self._limits)
         self._in_chunk = True
@@ -372,6 +385,7 @@ class GrpcLink(asyncio.Protocol):
     def _write_out(self, engine: Engine) -> None:
         assert self._transport is not None
         while not self._paused and (data := engine.out(_PORTION_BYTES)):
+            self._traffic.sent += len(data)
             self._transport.write(data)
 
     def pause_writing(self) -> None:

@@ -57,7 +57,7 @@ async def _unary(callers: Callers, method: v2.Method, serve: Serve, call: Call, 
             raise CallFailed(GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call has passed")
         response = await serve(caller, request)
     except RocketLakeError as error:
-        response = method.response(status=status_of(error))
+        response = method.response(status=_refused(call, error))
     call.answer(response.SerializeToString())
 
 
@@ -66,4 +66,11 @@ async def _stream(callers: Callers, method: v2.Method, serve: ServeStream, call:
     try:
         await serve(callers.of(call), request)
     except RocketLakeError as error:
-        call.answer(method.response(status=status_of(error)).SerializeToString())
+        call.answer(method.response(status=_refused(call, error)).SerializeToString())
+
+
+def _refused(call: Call, error: RocketLakeError) -> Any:
+    """The status of an answer that says so; the call is counted by its code."""
+    status = status_of(error)
+    call.refusal = v2.Code(status.code).name
+    return status

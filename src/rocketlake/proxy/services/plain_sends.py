@@ -129,6 +129,7 @@ class PlainSends:
                 call.answer(_answer_of(result))
                 return
             entry = entry_of(result)
+        call.refusal = v2.Code(entry.status.code).name
         call.answer(v2.SendMessageResponse(status=entry.status, entries=[entry]).SerializeToString())
 
 
