@@ -22,6 +22,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.base.service import stop_each
 from rocketlake.base.settings.config_file import read_properties
 from rocketlake.broker.config import BrokerConfig, BrokerRole, load_broker_conf
+from rocketlake.cli.given import grpc_ports
 from rocketlake.cli.kept_process import KeptProcesses, ServerProcess, ports_of_brokers, write_settings
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.config import ClientConfig
@@ -51,7 +52,8 @@ class BrokerProcesses(KeptProcesses):
         self._config, _ = load_broker_conf(config, {key: value for key, value in given.items() if value is not None})
         _check(self._config, self._given)
         self.folder = self._config.store_folder.absolute()
-        self.brokers = [self._make(number, port) for number, port in enumerate(self._ports(count), 1)]
+        grpc = grpc_ports(self._given, count)
+        self.brokers = [self._make(number, port, grpc[number - 1]) for number, port in enumerate(self._ports(count), 1)]
         self._seen: set[str] = set()
         self._cluster = Cluster(";".join(self._config.namesrv_addresses), net_client(self._client_config()))
 
@@ -109,7 +111,7 @@ class BrokerProcesses(KeptProcesses):
     def _ports(self, count: int) -> list[int]:
         return ports_of_brokers(self._config.listen_port, count)
 
-    def _make(self, number: int, port: int) -> ServerProcess:
+    def _make(self, number: int, port: int, grpc: int) -> ServerProcess:
         config = self._config
         name = f"{config.broker_name}-{number}"
         metrics = config.metrics_port + number - 1 if config.metrics_port else 0
@@ -120,6 +122,7 @@ class BrokerProcesses(KeptProcesses):
             "namesrvAddr": ";".join(config.namesrv_addresses),
             "storePathRootDir": str(self.folder / name),
             **({"metricsPromExporterPort": str(metrics)} if config.metrics_exporter is MetricsExporter.PROM else {}),
+            **({"grpcServerPort": str(grpc)} if grpc >= 0 else {}),
         }
         conf = write_settings(self.folder / f"{name}.conf", settings)
         return ServerProcess(name, ("run", "broker", "-c", str(conf)), self.folder / f"{name}.log", self._say)

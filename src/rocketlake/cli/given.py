@@ -23,6 +23,7 @@ __all__ = [
     "BrokerSettings",
     "check_ports",
     "grpc_port",
+    "grpc_ports",
     "load_broker_settings",
     "make_folder",
     "metrics_ports",
@@ -121,6 +122,22 @@ def grpc_port(broker_port: int) -> int:
     return GRPC_PORT if broker_port and _is_free(GRPC_PORT) else 0
 
 
+def grpc_ports(settings: Mapping[str, str], brokers: int) -> list[int]:
+    """Where each of so many brokers serves gRPC: grpcServerPort and the ports behind it; 0: any free ones, -1: nowhere.
+
+    UsageError if the setting is no port.
+    """
+    text = settings.get("grpcServerPort", "-1")
+    try:
+        first = int(text)
+    except ValueError:
+        first = -2
+    if not -1 <= first <= 65536 - brokers:
+        what = f"setting grpcServerPort = {text!r} is no port, or leaves none for {brokers} brokers"
+        raise UsageError(what, hint="give a port such as 8081; 0 takes any free ones, -1 serves no gRPC")
+    return [first + number if first > 0 else first for number in range(brokers)]
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -135,8 +152,9 @@ def check_ports(namesrv_port: int, brokers: Iterable[tuple[str, int]], settings:
     """UsageError if two servers of one command want one port. `brokers`: each with the option that gives its port."""
     ha_port = settings.get("haListenPort", "0")
     wanted = [("--namesrv-port", namesrv_port)]
-    for option, port in brokers:
-        wanted.append((option, port))
+    brokers = list(brokers)
+    for (option, port), grpc in zip(brokers, grpc_ports(settings, len(brokers)), strict=True):
+        wanted += [(option, port), (f"gRPC next to {option} (grpcServerPort)", max(grpc, 0))]
         if ha_port == "0":
             wanted.append((f"the port for slaves next to {option} (haListenPort)", port and port + 1))
         elif ha_port.isdigit():

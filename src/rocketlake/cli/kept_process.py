@@ -35,6 +35,7 @@ _STOP_SECONDS = 20.0
 _PORTS_APART = 10
 _LOG_MB_MAX = 100
 _METRICS = re.compile(r"^metrics are at http://(\S+?)/")
+_GRPC = re.compile(r"^gRPC clients come to (\S+)")
 _UP = re.compile(r" is up at (\S+?);")
 
 
@@ -53,7 +54,7 @@ def write_settings(path: Path, settings: Mapping[str, str]) -> Path:
 
 
 class ServerProcess:
-    """One process: `words` start it. `address`, `metrics`: where it serves, once it has said so."""
+    """One process: `words` start it. `address`, `metrics`, `grpc`: where it serves, once it has said so."""
 
     def __init__(self, name: str, words: Sequence[str], log_file: Path, say: Callable[[str], None]) -> None:
         self.name = name
@@ -61,6 +62,7 @@ class ServerProcess:
         self.log_file = log_file
         self.address = ""
         self.metrics = ""
+        self.grpc = ""
         self.process: asyncio.subprocess.Process | None = None
         self._say = say
 
@@ -84,6 +86,8 @@ class ServerProcess:
             said.append(line)
             if found := _METRICS.search(line):
                 self.metrics = found.group(1)
+            if found := _GRPC.search(line):
+                self.grpc = found.group(1)
             if found := _UP.search(line):
                 self.address = found.group(1)
                 return

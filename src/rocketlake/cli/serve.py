@@ -35,6 +35,9 @@ ConfigFile = Annotated[
 ]
 
 
+Host = Annotated[str | None, typer.Option(help="Address to listen on; default 127.0.0.1.", show_default=False)]
+
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _COLLECT_AFTER = 20_000
 """The collector runs after so many new objects; Python's own number is 700. Requests leave no cycles behind."""
@@ -96,12 +99,13 @@ def up(
         return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
-    from rocketlake.cli.given import check_ports, grpc_port, make_folder, metrics_ports, settings_of
+    from rocketlake.cli.given import check_ports, grpc_port, grpc_ports, make_folder, metrics_ports, settings_of
     from rocketlake.standalone import Standalone
 
     with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         given = settings_of(settings or ())
         given.setdefault("grpcServerPort", str(grpc_port(broker_port)))
+        (grpc,) = grpc_ports(given, 1)
         metrics = metrics_ports(metrics_port, broker_port, 1)
         standalone = Standalone(
             folder,
@@ -112,7 +116,7 @@ def up(
         )
         check_ports(namesrv_port, [("--broker-port", broker_port)], standalone.settings)
         make_folder(folder, "--dir")
-        server, grpc_address = _with_proxy(standalone, lambda: standalone.broker, given["grpcServerPort"] != "-1")
+        server, grpc_address = _with_proxy(standalone, lambda: standalone.broker, grpc >= 0)
 
         def ready() -> None:
             at, tls = _at(standalone.namesrv_address), _encrypting(given)
@@ -133,7 +137,7 @@ def up(
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         options = dict.fromkeys(metrics, "--metrics-port") | {namesrv_port: "--namesrv-port"}
-        options[int(given["grpcServerPort"])] = "--set grpcServerPort"
+        options[grpc] = "--set grpcServerPort"
         run(serve_until_told(server, ready, logs, lambda port: options.get(port, "--broker-port"), "host"))
 
 
@@ -180,6 +184,9 @@ def _up_with_replicas(
             typer.echo(f"  name server   {namesrv.address}  (with the controller; process {namesrv.pid})")
             for broker in supervisor.brokers:
                 typer.echo(f"  {broker.name}      {broker.address}  (group {supervisor.group}; process {broker.pid})")
+            for broker in supervisor.brokers:
+                if broker.grpc:
+                    typer.echo(f"  gRPC          {broker.grpc}  ({broker.name})")
             for server in (namesrv, *supervisor.brokers):
                 if server.metrics:
                     typer.echo(f"  metrics       http://{server.metrics}/metrics  ({server.name})")
@@ -213,12 +220,9 @@ def _say(text: str) -> None:
 
 def namesrv(
     config: ConfigFile = None,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on; default 127.0.0.1.", show_default=False)
-    ] = None,
+    host: Host = None,
     port: Annotated[
-        int | None,
-        typer.Option("--port", "-p", min=0, max=65535, help="Port; default 9876.", show_default=False),
+        int | None, typer.Option("--port", "-p", min=0, max=65535, help="Port; default 9876.", show_default=False)
     ] = None,
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,
@@ -327,7 +331,8 @@ def brokers(
             typer.echo(f"{count} brokers are up ({time.perf_counter() - began:.1f} s)")
             for each in server.brokers:
                 metrics = f"; metrics http://{each.metrics}/metrics" if each.metrics else ""
-                typer.echo(f"  {each.name}      {each.address}  (process {each.pid}{metrics})")
+                grpc = f"; gRPC {each.grpc}" if each.grpc else ""
+                typer.echo(f"  {each.name}      {each.address}  (process {each.pid}{metrics}{grpc})")
             typer.echo(f"  files, logs   {server.folder}")
             typer.echo("Ctrl-C stops them; the messages stay.")
 
@@ -346,9 +351,7 @@ def proxy(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on; default 127.0.0.1.", show_default=False)
-    ] = None,
+    host: Host = None,
     port: Annotated[
         int | None,
         typer.Option("--port", "-p", min=0, max=65535, help="Port for gRPC; default 8081.", show_default=False),
@@ -361,21 +364,24 @@ def proxy(
 ) -> None:
     """Start a gRPC proxy, for the clients of RocketMQ 5, in front of any RocketMQ cluster."""
     from rocketlake.auth.server_accounts import check_open
-    from rocketlake.proxy.config import load_proxy_conf, proxy_of
+    from rocketlake.proxy.alone import ProxyAlone
+    from rocketlake.proxy.config import load_proxy_conf
 
     with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         given = {"namesrvAddr": namesrv, "bindAddress": host, "grpcServerPort": port}
         settings = load_proxy_conf(config, {key: value for key, value in given.items() if value is not None})
         is_open = check_open(settings)
-        server = proxy_of(settings)
+        server = ProxyAlone(settings)
 
         def ready() -> None:
             if is_open:
                 typer.echo(is_open)
+            _say_metrics(server.monitor.address)
             names = ";".join(settings.namesrv_addresses)
             typer.echo(f"proxy is up at {server.address} for the cluster of {names}; Ctrl-C stops it")
 
-        run(serve_until_told(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
+        ports = _port_option(settings.metrics, "--port")
+        run(serve_until_told(server, ready, logs, ports, "--host", at_eof=stop_at_eof))
 
 
 def _say_metrics(address: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rocketlake.base.service import stop_each
+from rocketlake.cli.given import grpc_ports
 from rocketlake.cli.kept_process import KeptProcesses, ServerProcess, ports_of_brokers, write_settings
 from rocketlake.net.http.settings import METRICS_SETTINGS
 from rocketlake.net.tls.settings import TLS_SETTINGS
@@ -100,6 +101,11 @@ class Supervisor(KeptProcesses):
         given = {key: self._settings[key] for key in METRICS_SETTINGS if key in self._settings}
         return {"metricsExporterType": "PROM", **given, "metricsPromExporterPort": str(self._metrics_ports[number])}
 
+    def _grpc(self, number: int) -> dict[str, str]:
+        """Where one broker serves gRPC, if the group does."""
+        ports = grpc_ports(self._settings, self._replicas)
+        return {"grpcServerPort": str(ports[number - 1])} if "grpcServerPort" in self._settings else {}
+
     def _make_broker(self, number: int) -> ServerProcess:
         folder = self._folder / f"broker-{number}"
         port = ports_of_brokers(self._broker_port, self._replicas)[number - 1]
@@ -109,6 +115,7 @@ class Supervisor(KeptProcesses):
                 **SETTINGS,
                 **self._settings,
                 **self._metrics(number),
+                **self._grpc(number),
                 "storePathRootDir": str(folder / "store"),
                 "namesrvAddr": self.name_server.address,
                 "enableControllerMode": "true",

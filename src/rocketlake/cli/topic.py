@@ -234,15 +234,11 @@ def purge(
     """Delete all messages of a topic; it stays with its settings. Stop its senders: it is away for a moment."""
     from rocketlake.admin import Admin
 
-    async def look() -> int:
-        async with Admin(namesrv=namesrv) as admin:
-            return await admin.check_topic_deletion(topic, force=force)
-
     async def work() -> list[str]:
         async with Admin(namesrv=namesrv) as admin:
             return await admin.purge_topic(topic, force=force)
 
-    count = run(look())
+    count = _count_to_delete(topic, namesrv, force=force)
     what = f"delete {amount(count, 'message')} of topic {topic}"
     if agreed(what, yes=yes, dry_run=dry_run, topic=topic, messages=count):
         brokers = run(work())
@@ -262,19 +258,26 @@ def delete(
     """Delete a topic and all its messages."""
     from rocketlake.admin import Admin
 
-    async def look() -> int:
-        async with Admin(namesrv=namesrv) as admin:
-            return await admin.check_topic_deletion(topic, force=force)
-
     async def work() -> list[str]:
         async with Admin(namesrv=namesrv) as admin:
             return await admin.delete_topic(topic, force=True)
 
-    count = run(look())
+    count = _count_to_delete(topic, namesrv, force=force)
     what = f"delete topic {topic} and its {amount(count, 'message')}"
     if agreed(what, yes=yes, dry_run=dry_run, topic=topic, messages=count):
         brokers = run(work())
         tell(f"topic {topic} deleted from {', '.join(brokers)}", topic=topic, messages=count, brokers=brokers)
+
+
+def _count_to_delete(topic: str, namesrv: str, *, force: bool) -> int:
+    """The messages that would go. Raises what the deletion would."""
+    from rocketlake.admin import Admin
+
+    async def look() -> int:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.check_topic_deletion(topic, force=force)
+
+    return run(look())
 
 
 def _settings(config: TopicConfig) -> dict[str, object]:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.cli.given import check_ports, load_broker_settings, make_folder, metrics_ports, settings_of
+from rocketlake.cli.given import (
+    check_ports,
+    grpc_ports,
+    load_broker_settings,
+    make_folder,
+    metrics_ports,
+    settings_of,
+)
 
 
 @pytest.fixture
@@ -73,6 +80,7 @@ def test_settings_given_one_by_one() -> None:
         (5011, [5000, 5010], {}, "port 5011 .*: --namesrv-port and the port for slaves next to --broker-port"),
         (1, [5000, 5010], {"haListenPort": "7000"}, "port 7000 .*: --set haListenPort and --set haListenPort"),
         (7000, [0], {"haListenPort": "7000"}, "port 7000 .*: --namesrv-port and --set haListenPort"),
+        (5002, [0, 0], {"grpcServerPort": "5001"}, r"port 5002 .*: --namesrv-port and gRPC next to"),
     ],
 )
 def test_the_ports_of_one_command_differ(namesrv: int, brokers: list[int], settings: dict[str, str], told: str) -> None:
@@ -102,3 +110,12 @@ def test_a_port_of_metrics_that_is_taken_is_any_free_one(monkeypatch: pytest.Mon
         monkeypatch.setattr("rocketlake.net.http.settings.METRICS_PORT", port + 1)
         name_server, *_brokers = metrics_ports(None, 10911, 1)
         assert name_server == 0
+
+
+def test_each_broker_of_a_group_serves_grpc_at_a_port_of_its_own() -> None:
+    assert grpc_ports({"grpcServerPort": "8081"}, 3) == [8081, 8082, 8083]
+    assert grpc_ports({"grpcServerPort": "0"}, 2) == [0, 0]
+    assert grpc_ports({}, 2) == [-1, -1]
+    for wrong in ("x", "-2", "65535"):
+        with pytest.raises(UsageError, match="grpcServerPort"):
+            grpc_ports({"grpcServerPort": wrong}, 2)
