@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from locks.bill import licences_page
-from rocketlake.admin import Admin, GroupReset, TopicChange, results
+from rocketlake.admin import Admin, GroupReset, LetterChoice, TopicChange, results
 from rocketlake.base.settings.config_file import java_name
 from rocketlake.broker import dispatch_table as broker_table
 from rocketlake.broker.config import BrokerConfig
@@ -137,7 +137,7 @@ def admin_page() -> str:
         if not name.startswith("_"):
             lines += ["", f"### {signature_text(name, method)}", "", inspect.getdoc(method) or ""]
     lines += ["", "## Values"]
-    for cls in (*(getattr(results, name) for name in results.__all__), TopicChange, GroupReset):
+    for cls in (*(getattr(results, name) for name in results.__all__), TopicChange, GroupReset, LetterChoice):
         lines += ["", f"### {cls.__name__}", "", inspect.getdoc(cls) or "", ""]
         lines += [f"- `{field.name}: {field.type}`" for field in dataclasses.fields(cls)]
         for name, value in vars(cls).items():

@@ -12,9 +12,10 @@ from typer.testing import CliRunner, Result
 
 from rocketlake import Message, Producer
 from rocketlake.admin.cluster import Cluster
-from rocketlake.admin.replicas import ClusterReplicas
+from rocketlake.admin.replicas.asked import ClusterReplicas
+from rocketlake.admin.replicas.state import group_of, lag_of, no_failover, refusal_of, state_of
 from rocketlake.base.errors import LinkError, UsageError
-from rocketlake.cli.replicas_words import lag_of, losses, no_failover, refusal_of, state_of
+from rocketlake.cli.replicas_words import losses
 from rocketlake.cli.tree import app
 from rocketlake.client.config import ProducerConfig
 from rocketlake.namesrv.config import load_namesrv_conf
@@ -179,19 +180,21 @@ def test_a_forced_election_says_what_may_be_lost() -> None:
         "broker 4 holds all that was acknowledged: nothing is lost if it is chosen",
         "broker 5 does not live: it cannot be chosen",
     ]
-    assert losses(group(*members, master=None, eligible=[4]), None) == lines
-    assert losses(group(*members, master=1, eligible=[4]), None) == lines  # recorded still, as nobody may follow it
+    assert losses(group_of(group(*members, master=None, eligible=[4])), None) == lines
+    assert (
+        losses(group_of(group(*members, master=1, eligible=[4])), None) == lines
+    )  # recorded still, as nobody may follow it
 
 
 def test_a_forced_election_over_a_living_master_says_what_is_lost() -> None:
     """Broker 3 lacks what the master has: 8,900 bytes and more, as its log is of an older epoch."""
     found = group(member(1, 9000, epoch=5), member(2, 9000, epoch=5), member(3, 100, epoch=3), in_sync=(1, 2))
-    assert losses(found, 3, 17) == [
+    assert losses(group_of(found), 3, 17) == [
         "broker 1 is the master and lives: what it acknowledges until broker 3 has taken over is lost, too",
         "broker 3 may lack at least 17 messages, 8900 bytes of what was acknowledged: these are lost if it is chosen; "
         "its log is of epoch 3, not 5, so it may be more",
     ]
-    assert losses(found, 2) == ["broker 2 holds all that was acknowledged: nothing is lost if it is chosen"]
+    assert losses(group_of(found), 2) == ["broker 2 holds all that was acknowledged: nothing is lost if it is chosen"]
 
 
 async def beat(client: NetClient, server: NameServer, broker_id: int, end: int) -> None:

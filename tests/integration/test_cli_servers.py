@@ -18,7 +18,7 @@ import pytest
 
 from rocketlake import Message, Producer
 from rocketlake.admin.cluster import Cluster, TopicPlan
-from rocketlake.admin.replicas import ClusterReplicas
+from rocketlake.admin.replicas.asked import ClusterReplicas
 from rocketlake.base.errors import LinkError
 from rocketlake.client.config import ProducerConfig
 from rocketlake.testing.cluster import EmbeddedCluster

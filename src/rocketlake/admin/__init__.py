@@ -10,17 +10,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocketlake.admin.admin import Admin
     from rocketlake.admin.group_reset import GroupReset, Target
+    from rocketlake.admin.messages.dead_letters import LetterChoice, letter_error
     from rocketlake.admin.results import (
         BrokerState,
         ConsumeMode,
         ConsumeRate,
+        DeadLetterGroup,
         GroupState,
         GroupSummary,
+        LettersSettled,
+        MasterSwitch,
         Member,
+        NewMaster,
+        PolicyMade,
         QueueLag,
         QueueState,
+        ReplicaGroup,
+        ReplicaState,
         TopicMade,
         TopicState,
+        UserMade,
     )
     from rocketlake.admin.topic_change import TopicChange
 
@@ -29,21 +38,33 @@ __all__ = [
     "BrokerState",
     "ConsumeMode",
     "ConsumeRate",
+    "DeadLetterGroup",
     "GroupReset",
     "GroupState",
     "GroupSummary",
+    "LetterChoice",
+    "LettersSettled",
+    "MasterSwitch",
     "Member",
+    "NewMaster",
+    "PolicyMade",
     "QueueLag",
     "QueueState",
+    "ReplicaGroup",
+    "ReplicaState",
     "Target",
     "TopicChange",
     "TopicMade",
     "TopicState",
+    "UserMade",
+    "letter_error",
 ]
 
 _HOMES = {
     "Admin": "rocketlake.admin.admin",
     "GroupReset": "rocketlake.admin.group_reset",
+    "LetterChoice": "rocketlake.admin.messages.dead_letters",
+    "letter_error": "rocketlake.admin.messages.dead_letters",
     "Target": "rocketlake.admin.group_reset",
     "TopicChange": "rocketlake.admin.topic_change",
 }

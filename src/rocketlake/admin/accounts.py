@@ -9,12 +9,25 @@ and made or changed at the others.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from rocketlake.admin.cluster import Cluster
-from rocketlake.auth.account_text import SUBJECT, AclInfo, UserInfo, acl_entries, parse
-from rocketlake.auth.policy import Acl
-from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError
+from rocketlake.admin.results import PolicyMade
+from rocketlake.auth.account_text import (
+    SUBJECT,
+    AclInfo,
+    EntryInfo,
+    PolicyInfo,
+    UserInfo,
+    acl_entries,
+    action_of,
+    parse,
+)
+from rocketlake.auth.action import Kind, Need, on_topic
+from rocketlake.auth.policy import Acl, Decision, Resource, Verdict
+from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError, UsageError
 from rocketlake.client.calls.answer import ask
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
@@ -90,6 +103,37 @@ class ClusterAccounts:
             done.append(address)
         return done
 
+    async def decide(
+        self, decision: Decision, user: str, actions: Collection[str], resource: str, sources: Collection[str]
+    ) -> PolicyMade:
+        """Allow or deny a user something, in place of what was decided for the same resource."""
+        entry = EntryInfo(resource, list(actions), list(sources) or None, decision.value)
+        info = AclInfo(SUBJECT + user, [PolicyInfo("Custom", [entry])])
+        ((_, made),) = acl_entries(info)  # a bad one is refused here, before any server has it
+        await self.user(user)
+        return PolicyMade(made, await self.put_policies(info))
+
+    async def verdict(self, user: str, action: str, resource: str, host: str) -> Verdict:
+        """Whether a user may do something, and what decides."""
+        need = _need(action, resource)
+        info = await self.user(user)
+        if (info.user_status or "").lower() == "disable":
+            return Verdict(False, f"user {user} is disabled")
+        if (info.user_type or "").lower() == "super":
+            return Verdict(True, f"{user} is a super user")
+        return (await self.acls(user)).get(user, Acl()).verdict(need, host)
+
+    async def add(self, users: Collection[UserInfo], acls: Collection[AclInfo]) -> set[str]:
+        """Make users with their policies; those that are known already stay as they are. Returns the known ones."""
+        known = {user.username for user in await self.users()}
+        for user in users:
+            if user.username not in known:
+                await self.put_user(user, is_new=True)
+        for info in acls:
+            if (info.subject or "").removeprefix(SUBJECT) not in known:
+                await self.put_policies(info)
+        return known
+
     async def _read(self, code: RequestCode, fields: dict[str, str]) -> bytes:
         servers = await self._servers()
         return await self._ask(servers[0], code, fields)
@@ -122,3 +166,13 @@ class ClusterAccounts:
     async def _ask(self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b"") -> bytes:
         command = Command.request(code, fields=dict(fields), body=body or None)
         return (await ask(self._cluster.net, address, command)).body_bytes
+
+
+def _need(action: str, text: str) -> Need:
+    resource = Resource.parse(text)
+    if resource.is_prefix:
+        raise UsageError(f"{text} is no single resource", hint="name one, such as Topic:orders")
+    asked = action_of(action)
+    if resource.kind is Kind.TOPIC:
+        return on_topic(resource.name, asked)
+    return Need(resource.kind, resource.name, (asked,))

@@ -15,16 +15,35 @@ from rocketlake.admin.brokers import Brokers
 from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.admin.group_reset import GroupReset, Target
 from rocketlake.admin.groups import ClusterGroups
+from rocketlake.admin.messages.dead_letters import GroupLetters, LetterChoice, letter_groups
 from rocketlake.admin.messages.life import Life, life_of
 from rocketlake.admin.messages.lookup import Lookup
 from rocketlake.admin.messages.transactions import OpenTransactions, check_again, open_transactions
 from rocketlake.admin.messages.waiting import Waiting, waiting_messages
-from rocketlake.admin.results import BrokerState, ConsumeMode, GroupState, GroupSummary, TopicMade, TopicState
+from rocketlake.admin.replicas.asked import ClusterReplicas
+from rocketlake.admin.replicas.change import ReplicaChanges
+from rocketlake.admin.replicas.state import end_of_master, group_of
+from rocketlake.admin.results import (
+    BrokerState,
+    ConsumeMode,
+    DeadLetterGroup,
+    GroupState,
+    GroupSummary,
+    LettersSettled,
+    MasterSwitch,
+    NewMaster,
+    PolicyMade,
+    ReplicaGroup,
+    TopicMade,
+    TopicState,
+    UserMade,
+)
 from rocketlake.admin.topic_change import TopicChange
 from rocketlake.admin.topic_drain import Draining
 from rocketlake.admin.topics import Altered, Topics, perm_of
-from rocketlake.auth.account_text import UserInfo
-from rocketlake.auth.policy import Acl
+from rocketlake.auth.account_text import AclInfo, QuotaInfo, UserInfo
+from rocketlake.auth.policy import Acl, Decision, Verdict
+from rocketlake.auth.user import new_password
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import UsageError
 from rocketlake.client.calls.reach import net_client
@@ -274,6 +293,116 @@ class Admin:
         """Messages that wait for their time, due between two times, the first ones; `limit` 0: only their counts."""
         return await waiting_messages(self._cluster, topic, from_ms=from_ms, to_ms=to_ms, limit=limit)
 
+    # -- dead letters --------------------------------------------------------------------------------------------------
+
+    async def dead_letter_groups(self) -> list[DeadLetterGroup]:
+        """Groups with dead letters: how many are open, how many are kept."""
+        return await letter_groups(self._cluster)
+
+    async def dead_letters(
+        self,
+        group: str,
+        tell: Callable[[StoredMessage], object],
+        choice: LetterChoice | None = None,
+        *,
+        settled: bool = False,
+    ) -> int:
+        """Call `tell` with each dead letter of a group that is open and chosen; returns how many there were.
+
+        `settled`: also those that were sent again or dropped, as far as they are kept.
+        """
+        return await GroupLetters(group, choice, self._config).look(tell, settled=settled)
+
+    async def resend_dead_letters(
+        self,
+        group: str,
+        choice: LetterChoice | None = None,
+        *,
+        to: str | None = None,
+        body: bytes | None = None,
+        tell: Callable[[StoredMessage], object] | None = None,
+    ) -> LettersSettled:
+        """Send dead letters to their group again, to it alone, as if they had never failed.
+
+        `to`: to all readers of this topic. `body`: the repaired one of a message that is chosen by its id. `tell` is
+        called with each that was sent: what comes before an error is done.
+        """
+        return await GroupLetters(group, choice, self._config).resend(tell, to=to, body=body)
+
+    async def drop_dead_letters(
+        self, group: str, choice: LetterChoice | None = None, *, tell: Callable[[StoredMessage], object] | None = None
+    ) -> LettersSettled:
+        """Settle dead letters without sending them; their records stay until the retention deletes them."""
+        return await GroupLetters(group, choice, self._config).drop(tell)
+
+    # -- replicas ------------------------------------------------------------------------------------------------------
+
+    async def replica_groups(self) -> list[ReplicaGroup]:
+        """Groups of brokers under a controller, by name."""
+        return [group_of(view) for view in await ClusterReplicas(self._cluster).groups()]
+
+    async def replica_group(self, group: str, *, over_seconds: float = 0.0) -> ReplicaGroup:
+        """One group. `over_seconds`: look twice, so long apart, to say how old the end of each replica's log is."""
+        replicas = ClusterReplicas(self._cluster)
+        view = await replicas.group(group)
+        if over_seconds <= 0:
+            return group_of(view)
+        before = end_of_master(view)
+        await self._clock.sleep(over_seconds)
+        view = await replicas.group(group)
+        return group_of(view, max(0, end_of_master(view) - before) / over_seconds)
+
+    async def master_switches(self, group: str) -> list[MasterSwitch]:
+        """The masters that a group had, the newest first."""
+        switches = await ClusterReplicas(self._cluster).switches(group)
+        return [
+            MasterSwitch(each.epoch, each.at_ms, each.before, each.master, each.address, each.why) for each in switches
+        ]
+
+    async def hand_over(self, group: str, to: int) -> NewMaster:
+        """Make another broker that is in step the master. Nothing is lost; sends wait for a moment."""
+        return await self._replicas.hand_over(group, to)
+
+    async def check_hand_over(self, group: str, to: int) -> ReplicaGroup:
+        """The group. Raises what `hand_over` would; nothing is changed."""
+        return await self._replicas.check_hand_over(group, to)
+
+    async def elect_master(self, group: str, to: int | None = None, *, force: bool = False) -> NewMaster:
+        """Choose a master for a group that has none, this broker or any. `force`: also one that may lack messages.
+
+        With `force` and `to` also in the place of a master that lives.
+        """
+        return await self._replicas.elect(group, to, force=force)
+
+    async def check_election(self, group: str, to: int | None = None) -> ReplicaGroup:
+        """The group. Raises what `elect_master` would; nothing is changed."""
+        return await self._replicas.check_election(group, to)
+
+    async def count_lacking(self, group: str, broker_id: int) -> int | None:
+        """Messages that the master can show and this broker cannot; None if one of them does not tell."""
+        replicas = ClusterReplicas(self._cluster)
+        return await replicas.lacking(await replicas.group(group), broker_id)
+
+    async def move_replica(self, group: str, broker_id: int, address: str) -> None:
+        """Expect a broker that does not live at another address, `host:port`, with its log."""
+        await self._replicas.move(group, broker_id, address)
+
+    async def check_move(self, group: str, broker_id: int) -> ReplicaGroup:
+        """The group. Raises what `move_replica` would; nothing is changed."""
+        return await self._replicas.check_move(group, broker_id)
+
+    async def remove_replica(self, group: str, broker_id: int) -> None:
+        """Forget a broker that does not live and does not come back. Its id is not given to another one."""
+        await self._replicas.remove(group, broker_id)
+
+    async def check_removal(self, group: str, broker_id: int) -> ReplicaGroup:
+        """The group. Raises what `remove_replica` would; nothing is changed."""
+        return await self._replicas.check_removal(group, broker_id)
+
+    @property
+    def _replicas(self) -> ReplicaChanges:
+        return ReplicaChanges(ClusterReplicas(self._cluster))
+
     # -- users ---------------------------------------------------------------------------------------------------------
 
     async def users(self) -> list[UserInfo]:
@@ -283,3 +412,58 @@ class Admin:
     async def policies(self, user: str = "") -> dict[str, Acl]:
         """Policies by user, of all users or of one."""
         return await ClusterAccounts(self._cluster).acls(user)
+
+    async def create_user(
+        self, name: str, *, password: str | None = None, is_super: bool = False, quota: QuotaInfo | None = None
+    ) -> UserMade:
+        """Make a user on every server that knows users. Without a password one is made; it is told this once."""
+        password = password if password is not None else new_password()
+        info = UserInfo(name, password, "Super" if is_super else "Normal", quota=quota)
+        return UserMade(name, password, await ClusterAccounts(self._cluster).put_user(info, is_new=True))
+
+    async def alter_user(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        enabled: bool | None = None,
+        is_super: bool | None = None,
+        quota: QuotaInfo | None = None,
+    ) -> list[str]:
+        """Change what is given of a user; returns the servers."""
+        kind = None if is_super is None else "Super" if is_super else "Normal"
+        status = None if enabled is None else "enable" if enabled else "disable"
+        accounts = ClusterAccounts(self._cluster)
+        await accounts.user(name)
+        return await accounts.put_user(UserInfo(name, password, kind, status, quota), is_new=False)
+
+    async def delete_user(self, name: str) -> list[str]:
+        """Delete a user with its policies; returns the servers. Its clients are refused from then on."""
+        return await ClusterAccounts(self._cluster).drop_user(name)
+
+    async def allow(
+        self, user: str, actions: Collection[str], resource: str, *, sources: Collection[str] = ()
+    ) -> PolicyMade:
+        """Allow a user "Pub", "Sub" ... on "Topic:orders", "Group:kitchen*", "Cluster:*", or "*": all.
+
+        In place of what was decided for the same resource. `sources`: only from these addresses or networks.
+        """
+        return await ClusterAccounts(self._cluster).decide(Decision.ALLOW, user, actions, resource, sources)
+
+    async def deny(
+        self, user: str, actions: Collection[str], resource: str, *, sources: Collection[str] = ()
+    ) -> PolicyMade:
+        """Deny a user something; see `allow`."""
+        return await ClusterAccounts(self._cluster).decide(Decision.DENY, user, actions, resource, sources)
+
+    async def delete_policies(self, user: str, resource: str | None = None) -> list[str]:
+        """Delete what was decided for a resource, as `policies` tells it, or all policies of a user."""
+        return await ClusterAccounts(self._cluster).drop_policies(user, resource)
+
+    async def may(self, user: str, action: str, resource: str, *, host: str = "127.0.0.1") -> Verdict:
+        """Whether a user may do one thing from an address, and which policy decides."""
+        return await ClusterAccounts(self._cluster).verdict(user, action, resource, host)
+
+    async def add_accounts(self, users: Collection[UserInfo], policies: Collection[AclInfo]) -> set[str]:
+        """Make users with their policies; returns those that were known already, and stay as they are."""
+        return await ClusterAccounts(self._cluster).add(users, policies)

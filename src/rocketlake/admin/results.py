@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rocketlake.auth.policy import Entry
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 
@@ -18,13 +19,21 @@ __all__ = [
     "BrokerState",
     "ConsumeMode",
     "ConsumeRate",
+    "DeadLetterGroup",
     "GroupState",
     "GroupSummary",
+    "LettersSettled",
+    "MasterSwitch",
     "Member",
+    "NewMaster",
+    "PolicyMade",
     "QueueLag",
     "QueueState",
+    "ReplicaGroup",
+    "ReplicaState",
     "TopicMade",
     "TopicState",
+    "UserMade",
 ]
 
 
@@ -232,3 +241,107 @@ class BrokerState:
             return float(text)
         except ValueError:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class UserMade:
+    """A user and its password, which no server tells again; the servers that know it."""
+
+    name: str
+    password: str
+    servers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMade:
+    """What a user may do or may not do from now on, and the servers that know it."""
+
+    entry: Entry
+    servers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterGroup:
+    """A group with dead letters: how many are neither sent again nor dropped, how many are kept, when the last came."""
+
+    group: str
+    open: int
+    kept: int
+    newest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LettersSettled:
+    """How many dead letters were sent again or dropped, and how many stay open, from the first on that was left."""
+
+    done: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """A broker of a group under a controller. `epoch`, `log_end`: of its log (bytes), -1 if they are not known.
+
+    `confirmed_end`: up to there all is acknowledged, as it knows. `lag_bytes`: what it lacks of the master's log, and
+    `lag_seconds` in which the master wrote so much; None of the master, and if it is not known. `state`: in step, or
+    why it is not, in words. `holds_all`: it has every acknowledged message.
+    """
+
+    broker_id: int
+    address: str
+    is_master: bool
+    is_alive: bool
+    in_step: bool
+    holds_all: bool
+    epoch: int
+    log_end: int
+    confirmed_end: int
+    lag_bytes: int | None
+    lag_seconds: float | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """A group of brokers as a controller has it recorded. `needed`: so many must have a message that is acknowledged.
+
+    `sends_refused`, `no_failover`: why, in words; "" if sends are taken, if another broker would follow the master.
+    """
+
+    name: str
+    cluster: str
+    master: int | None
+    master_epoch: int
+    in_step: list[int]
+    set_epoch: int
+    may_be_elected: list[int]
+    needed: int
+    sends_refused: str
+    no_failover: str
+    members: list[ReplicaState]
+
+    def member(self, broker_id: int | None) -> ReplicaState | None:
+        """The member with this id."""
+        return next((each for each in self.members if each.broker_id == broker_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MasterSwitch:
+    """A change of the master: to `master`, from `before` (None: there was none), and why."""
+
+    epoch: int
+    at_ms: int
+    before: int | None
+    master: int | None
+    address: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewMaster:
+    """The master of a group after an election."""
+
+    group: str
+    broker_id: int
+    address: str
+    epoch: int

@@ -15,7 +15,7 @@ __all__ = ["Admin"]
 class Admin(Blocking[AsyncAdmin]):
     """Blocking twin of rocketlake.admin.Admin: `with Admin(namesrv="127.0.0.1:9876") as admin: admin.topics()`.
 
-    A function given as `drain` runs on the client's thread and must not block.
+    A function given as `drain` or `tell` runs on the client's thread and must not block.
     """
 
     @takes_what(AsyncAdmin)
@@ -51,5 +51,29 @@ class Admin(Blocking[AsyncAdmin]):
     open_transactions = waiting(AsyncAdmin.open_transactions)
     check_transaction = waiting(AsyncAdmin.check_transaction)
     waiting_messages = waiting(AsyncAdmin.waiting_messages)
+    dead_letter_groups = waiting(AsyncAdmin.dead_letter_groups)
+    dead_letters = waiting(AsyncAdmin.dead_letters)
+    resend_dead_letters = waiting(AsyncAdmin.resend_dead_letters)
+    drop_dead_letters = waiting(AsyncAdmin.drop_dead_letters)
+    replica_groups = waiting(AsyncAdmin.replica_groups)
+    replica_group = waiting(AsyncAdmin.replica_group)
+    master_switches = waiting(AsyncAdmin.master_switches)
+    hand_over = waiting(AsyncAdmin.hand_over)
+    check_hand_over = waiting(AsyncAdmin.check_hand_over)
+    elect_master = waiting(AsyncAdmin.elect_master)
+    check_election = waiting(AsyncAdmin.check_election)
+    count_lacking = waiting(AsyncAdmin.count_lacking)
+    move_replica = waiting(AsyncAdmin.move_replica)
+    check_move = waiting(AsyncAdmin.check_move)
+    remove_replica = waiting(AsyncAdmin.remove_replica)
+    check_removal = waiting(AsyncAdmin.check_removal)
     users = waiting(AsyncAdmin.users)
     policies = waiting(AsyncAdmin.policies)
+    create_user = waiting(AsyncAdmin.create_user)
+    alter_user = waiting(AsyncAdmin.alter_user)
+    delete_user = waiting(AsyncAdmin.delete_user)
+    allow = waiting(AsyncAdmin.allow)
+    deny = waiting(AsyncAdmin.deny)
+    delete_policies = waiting(AsyncAdmin.delete_policies)
+    may = waiting(AsyncAdmin.may)
+    add_accounts = waiting(AsyncAdmin.add_accounts)

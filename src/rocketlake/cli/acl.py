@@ -1,7 +1,7 @@
 """`rocketlake acl ...`: the users of a cluster, and what they may do.
 
 Owns        options and output of these commands.
-Must not know   which servers are asked (admin/accounts.py), how an entry decides (rocketlake.auth).
+Must not know   which servers are asked, how an entry decides (rocketlake.admin, rocketlake.auth).
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed,
 from rocketlake.cli.table import OUTPUT_DEFAULT, Output, amount, show, tell
 
 if TYPE_CHECKING:
-    from rocketlake.admin.accounts import ClusterAccounts
-    from rocketlake.auth.account_text import AclInfo
-    from rocketlake.auth.action import Need
+    from rocketlake.admin import Admin, PolicyMade
 
 __all__ = ["app"]
 
@@ -54,7 +52,7 @@ def users(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -
     """List the users. Secrets are never shown."""
     from rocketlake.auth.account_text import user_of
 
-    found = _with(namesrv, lambda accounts: accounts.users())
+    found = _with(namesrv, lambda admin: admin.users())
     rows = [(info.username, info.user_type, info.user_status, str(user_of(info, "").quota) or None) for info in found]
     show(("user", "type", "status", "quota"), rows, output, none="there are no users")
 
@@ -71,16 +69,14 @@ def add(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Make a user. Without --password-file a secret is made and printed once."""
-    from rocketlake.auth.account_text import QuotaInfo, UserInfo
-    from rocketlake.auth.user import new_password
+    from rocketlake.auth.account_text import QuotaInfo
 
-    password = new_password() if password_file is None else _first_line(password_file)
+    password = None if password_file is None else _first_line(password_file)
     quota = QuotaInfo(quota_bytes_in, quota_requests_in, quota_bytes_out, quota_requests_out)
-    info = UserInfo(user, password, "Super" if is_super else "Normal", quota=quota)
-    servers = _with(namesrv, lambda accounts: accounts.put_user(info, is_new=True))
-    tell(f"user {user} is known to {amount(len(servers), 'server')}", user=user, servers=servers)
-    if password_file is None:
-        tell(f"accessKey: {user}\nsecretKey: {password}", access_key=user, secret_key=password)
+    made = _with(namesrv, lambda admin: admin.create_user(user, password=password, is_super=is_super, quota=quota))
+    tell(f"user {user} is known to {amount(len(made.servers), 'server')}", user=user, servers=made.servers)
+    if password is None:
+        tell(f"accessKey: {user}\nsecretKey: {made.password}", access_key=user, secret_key=made.password)
 
 
 @app.command()
@@ -101,21 +97,15 @@ def change(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Change a user: its secret, its status, its type, its quotas (in: sends, out: pulls)."""
-    from rocketlake.auth.account_text import QuotaInfo, UserInfo
+    from rocketlake.auth.account_text import QuotaInfo
 
-    info = UserInfo(
-        user,
-        None if password_file is None else _first_line(password_file),
-        None if is_super is None else "Super" if is_super else "Normal",
-        None if disable is None else "disable" if disable else "enable",
-        QuotaInfo(quota_bytes_in, quota_requests_in, quota_bytes_out, quota_requests_out),
+    password = None if password_file is None else _first_line(password_file)
+    enabled = None if disable is None else not disable
+    quota = QuotaInfo(quota_bytes_in, quota_requests_in, quota_bytes_out, quota_requests_out)
+    servers = _with(
+        namesrv,
+        lambda admin: admin.alter_user(user, password=password, enabled=enabled, is_super=is_super, quota=quota),
     )
-
-    async def work(accounts: ClusterAccounts) -> list[str]:
-        await accounts.user(user)
-        return await accounts.put_user(info, is_new=False)
-
-    servers = _with(namesrv, work)
     tell(f"user {user} is changed on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
@@ -125,7 +115,7 @@ def remove(user: User, yes: Yes = False, dry_run: DryRun = False, namesrv: Names
     more = "Its clients are refused from then on."
     if not agreed(f"delete user {user}", yes=yes, dry_run=dry_run, more=more, user=user):
         return
-    servers = _with(namesrv, lambda accounts: accounts.drop_user(user))
+    servers = _with(namesrv, lambda admin: admin.delete_user(user))
     tell(f"user {user} is deleted on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
@@ -136,7 +126,7 @@ def show_policies(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """List policies."""
-    found = _with(namesrv, lambda accounts: accounts.acls(user))
+    found = _with(namesrv, lambda admin: admin.policies(user))
     rows = [
         (
             name,
@@ -182,7 +172,7 @@ def forget(
     what = f"the policy of {user} for {resource}" if resource else f"all policies of {user}"
     if not agreed(f"delete {what}", yes=yes, dry_run=dry_run, user=user):
         return
-    servers = _with(namesrv, lambda accounts: accounts.drop_policies(user, resource))
+    servers = _with(namesrv, lambda admin: admin.delete_policies(user, resource))
     tell(f"deleted {what} on {amount(len(servers), 'server')}", user=user, servers=servers)
 
 
@@ -201,17 +191,7 @@ def import_plain_acl(
         typer.secho(f"note: {line}", fg="yellow", err=True)
     rules = {info.subject: list(acl_entries(info)) for info in found.acls}
 
-    async def work(accounts: ClusterAccounts) -> set[str]:
-        known = {user.username for user in await accounts.users()}
-        for user in found.users:
-            if user.username not in known:
-                await accounts.put_user(user, is_new=True)
-        for info in found.acls:
-            if (info.subject or "").removeprefix(SUBJECT) not in known:
-                await accounts.put_policies(info)
-        return known
-
-    known = set() if dry_run else _with(namesrv, work)
+    known = set() if dry_run else _with(namesrv, lambda admin: admin.add_accounts(found.users, found.acls))
     for user in found.users:
         what = "stays as it is" if user.username in known else "would be made" if dry_run else "is made"
         tell(f"user {user.username} ({user.user_type}) {what}")
@@ -228,59 +208,22 @@ def explain(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Say whether a user may do something, and which policy decides. Exit code 8 if it may not."""
-    from rocketlake.auth.policy import Acl
-
-    need = _need(action, resource)
-
-    async def work(accounts: ClusterAccounts) -> tuple[bool, str]:
-        info = await accounts.user(user)
-        if (info.user_status or "").lower() == "disable":
-            return False, f"user {user} is disabled"
-        if (info.user_type or "").lower() == "super":
-            return True, f"{user} is a super user"
-        verdict = (await accounts.acls(user)).get(user, Acl()).verdict(need, host)
-        return verdict.allowed, verdict.why
-
-    allowed, why = _with(namesrv, work)
-    tell(f"{'allowed' if allowed else 'refused'}: {why}", allowed=allowed, why=why)
-    if not allowed:
+    verdict = _with(namesrv, lambda admin: admin.may(user, action, resource, host=host))
+    word = "allowed" if verdict.allowed else "refused"
+    tell(f"{word}: {verdict.why}", allowed=verdict.allowed, why=verdict.why)
+    if not verdict.allowed:
         raise typer.Exit(ExitCode.FINDINGS)
 
 
-def _decide(decision: str, user: str, actions: str, resource: str, sources: list[str] | None, namesrv: str) -> None:
-    from rocketlake.auth.account_text import acl_entries
-
-    info = _acl(decision, user, actions, resource, sources)
-    ((_, entry),) = acl_entries(info)  # a bad one is refused here, before any server has it
-
-    async def work(accounts: ClusterAccounts) -> list[str]:
-        await accounts.user(user)
-        return await accounts.put_policies(info)
-
-    servers = _with(namesrv, work)
-    tell(f"user {user}: {entry}, on {amount(len(servers), 'server')}", user=user, servers=servers)
-
-
-def _acl(decision: str, user: str, actions: str, resource: str, sources: list[str] | None) -> AclInfo:
-    from rocketlake.auth.account_text import SUBJECT, AclInfo, EntryInfo, PolicyInfo
-
+def _decide(word: str, user: str, actions: str, resource: str, sources: list[str] | None, namesrv: str) -> None:
     names = [name.strip() for name in actions.split(",") if name.strip()]
-    return AclInfo(SUBJECT + user, [PolicyInfo("Custom", [EntryInfo(resource, names, sources or None, decision)])])
 
+    async def work(admin: Admin) -> PolicyMade:
+        decide = admin.allow if word == "Allow" else admin.deny
+        return await decide(user, names, resource, sources=sources or ())
 
-def _need(action: str, text: str) -> Need:
-    from rocketlake.auth.account_text import action_of
-    from rocketlake.auth.action import Kind, Need, on_topic
-    from rocketlake.auth.policy import Resource
-    from rocketlake.base.errors import UsageError
-
-    resource = Resource.parse(text)
-    if resource.is_prefix:
-        raise UsageError(f"{text} is no single resource", hint="name one, such as Topic:orders")
-    asked = action_of(action)
-    return (
-        on_topic(resource.name, asked) if resource.kind is Kind.TOPIC else Need(resource.kind, resource.name, (asked,))
-    )
+    made = _with(namesrv, work)
+    tell(f"user {user}: {made.entry}, on {amount(len(made.servers), 'server')}", user=user, servers=made.servers)
 
 
 def _first_line(path: Path) -> str:
@@ -295,12 +238,11 @@ def _first_line(path: Path) -> str:
     return lines[0]
 
 
-def _with(namesrv: str, work: Callable[[ClusterAccounts], Awaitable[T]]) -> T:
-    from rocketlake.admin.accounts import ClusterAccounts
-    from rocketlake.admin.cluster import Cluster
+def _with(namesrv: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+    from rocketlake.admin import Admin
 
     async def ask() -> T:
-        async with Cluster(namesrv) as cluster:
-            return await work(ClusterAccounts(cluster))
+        async with Admin(namesrv=namesrv) as admin:
+            return await work(admin)
 
     return run(ask())

@@ -1,7 +1,7 @@
 """`rocketlake dlq list | show | resend | drop`: the messages that groups gave up.
 
-Owns        options and output of these commands, which dead letters are meant.
-Must not know   how a dead letter is read and sent again (client/dead_letters.py).
+Owns        options and output of these commands.
+Must not know   how dead letters are chosen, read and sent again (admin/messages/dead_letters.py).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.message_text import marks_of, message_object
 from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run, text_line
-from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, show_line, tell
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, show_line
 from rocketlake.cli.table import show as show_rows
+from rocketlake.cli.table import tell as say
 
 if TYPE_CHECKING:
-    from rocketlake.client.dead_letters import DeadLetters
+    from rocketlake.admin import Admin, LettersSettled
     from rocketlake.model.message import StoredMessage
 
 __all__ = ["app"]
@@ -48,62 +48,41 @@ Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Given up before this time.", show_default=False)
 ]
 _TELL_EACH = 1000
+Choice: TypeAlias = Any
+"""A LetterChoice: the annotations of a command are looked at before the library is imported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which dead letters are meant; None leaves a question open. Times are epoch ms."""
+def _chosen(
+    id: Id = None,
+    topic: Topic = None,
+    tag: Tag = None,
+    error: Error = None,
+    since: Since = None,
+    until: Until = None,
+) -> Choice:
+    """From the options. UsageError for a time that is none."""
+    from rocketlake.admin import LetterChoice
+    from rocketlake.base.clock import SystemClock
+    from rocketlake.model.moment import parse_time
 
-    id: str | None
-    topic: str | None
-    tag: str | None
-    error: str | None
-    since_ms: int | None
-    until_ms: int | None
-
-    @classmethod
-    def parse(
-        cls,
-        id: Id = None,
-        topic: Topic = None,
-        tag: Tag = None,
-        error: Error = None,
-        since: Since = None,
-        until: Until = None,
-    ) -> Wanted:
-        """From the options. UsageError for a time that is none."""
-        from rocketlake.base.clock import SystemClock
-        from rocketlake.model.moment import parse_time
-
-        now_ms = SystemClock().now_ms()
-        since_ms, until_ms = (
-            None if text is None else parse_time(option, text, now_ms=now_ms)
-            for option, text in (("--since", since), ("--until", until))
-        )
-        return cls(id, topic, tag, error, since_ms, until_ms)
-
-    def has(self, letter: StoredMessage) -> bool:
-        """True if this letter is meant."""
-        return (
-            self.id in (None, letter.message_id)
-            and self.topic in (None, letter.retry_topic)
-            and self.tag in (None, letter.tags)
-            and (self.error is None or self.error in _error(letter))
-            and (self.since_ms is None or letter.store_ms >= self.since_ms)
-            and (self.until_ms is None or letter.store_ms < self.until_ms)
-        )
+    now_ms = SystemClock().now_ms()
+    since_ms, until_ms = (
+        None if text is None else parse_time(option, text, now_ms=now_ms)
+        for option, text in (("--since", since), ("--until", until))
+    )
+    return LetterChoice(id, topic, tag, error, since_ms, until_ms)
 
 
 def _choosing(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `Wanted.parse` in the place of its parameter `wanted`."""
+    """The command with the options of `_chosen` in the place of its parameter `choice`."""
     own = inspect.signature(command, eval_str=True)
-    options = inspect.signature(Wanted.parse, eval_str=True).parameters
+    options = inspect.signature(_chosen, eval_str=True).parameters
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        command(wanted=Wanted.parse(**{name: given.pop(name) for name in options}), **given)
+        command(choice=_chosen(**{name: given.pop(name) for name in options}), **given)
 
-    parts = [[each] if name != "wanted" else options.values() for name, each in own.parameters.items()]
+    parts = [[each] if name != "choice" else options.values() for name, each in own.parameters.items()]
     parameters = [each.replace(kind=each.KEYWORD_ONLY) for part in parts for each in part]
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
@@ -112,30 +91,21 @@ def _choosing(command: Callable[..., None]) -> Callable[..., None]:
 @app.command("list")
 def list_groups(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """List groups with dead letters: how many are open (neither sent again nor dropped), how many are kept."""
-    from rocketlake.admin.cluster import Cluster
-    from rocketlake.admin.groups import ClusterGroups
-    from rocketlake.model.names import DEAD_LETTER_GROUP, DEAD_LETTER_PREFIX, is_dead_letter_topic
+    from rocketlake.admin import Admin, DeadLetterGroup
 
-    async def work() -> list[tuple[str, int, int, Moment]]:
-        rows = []
-        async with Cluster(namesrv) as cluster:
-            for topic in filter(is_dead_letter_topic, await cluster.topics()):
-                queues = await cluster.queues(topic)
-                marks = await ClusterGroups(cluster).committed(DEAD_LETTER_GROUP, queues)
-                kept = sum(each.max_offset - each.min_offset for each in queues.values())
-                settled = sum(max(0, marks[queue] - each.min_offset) for queue, each in queues.items())
-                newest = max((each.last_update_timestamp for each in queues.values()), default=0)
-                rows.append((topic.removeprefix(DEAD_LETTER_PREFIX), kept - settled, kept, Moment(newest)))
-        return rows
+    async def work() -> list[DeadLetterGroup]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.dead_letter_groups()
 
-    show_rows(("group", "open", "kept", "newest"), run(work()), output, none="no dead letters")
+    rows = [(each.group, each.open, each.kept, Moment(each.newest_ms)) for each in run(work())]
+    show_rows(("group", "open", "kept", "newest"), rows, output, none="no dead letters")
 
 
 @app.command()
 @_choosing
 def show(
     group: Group,
-    wanted: Wanted,
+    choice: Choice,
     settled: Annotated[
         bool, typer.Option("--settled", help="Also those that were sent again or dropped, as long as they are kept.")
     ] = False,
@@ -144,16 +114,18 @@ def show(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Print the dead letters of a group, with the last error of each; with -o json one object a line, to keep them."""
+    from rocketlake.admin import Admin, letter_error
+
     counts: Counter[tuple[str, str]] = Counter()
 
+    def tell(letter: StoredMessage) -> None:
+        counts[letter.retry_topic or "", letter_error(letter)] += 1
+        if not summary:
+            _print(letter, output)
+
     async def work() -> None:
-        async with _letters(group, namesrv) as letters:
-            async for letter in letters.read(settled=settled):
-                if not wanted.has(letter):
-                    continue
-                counts[letter.retry_topic or "", _error(letter)] += 1
-                if not summary:
-                    _print(letter, output)
+        async with Admin(namesrv=namesrv) as admin:
+            await admin.dead_letters(group, tell, choice, settled=settled)
 
     run(work())
     if summary:
@@ -167,7 +139,7 @@ def show(
 @_choosing
 def resend(
     group: Group,
-    wanted: Wanted,
+    choice: Choice,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="TOPIC", help="Send to all readers of this topic.", show_default=False),
@@ -183,60 +155,61 @@ def resend(
     """Send dead letters to their group again, to it alone: as if they had never failed."""
     from rocketlake.base.errors import UsageError
 
-    if body is not None and wanted.id is None:
+    if body is not None and choice.id is None:
         raise UsageError("--body repairs one message", hint="say which with --id")
     repaired = None if body is None else _read(body)
 
-    async def send(letters: DeadLetters, letter: StoredMessage) -> None:
-        await letters.send_again(letter, body=repaired, topic=to)
+    async def send(admin: Admin, tell: Callable[[StoredMessage], None]) -> LettersSettled:
+        return await admin.resend_dead_letters(group, choice, to=to, body=repaired, tell=tell)
 
     where = f"to topic {to}" if to else f"to group {group}"
-    _settle(group, wanted, namesrv, (yes, dry_run), ask=f"send %s {where} again", did="sent again", each=send)
+    _settle(group, choice, namesrv, (yes, dry_run), ask=f"send %s {where} again", did="sent again", all_of_them=send)
 
 
 @app.command()
 @_choosing
 def drop(
     group: Group,
-    wanted: Wanted,
+    choice: Choice,
     yes: Yes = False,
     dry_run: DryRun = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Settle dead letters without sending them; their records stay until the retention deletes them."""
 
-    async def settle(letters: DeadLetters, letter: StoredMessage) -> None:
-        await letters.drop(letter)
+    async def settle(admin: Admin, tell: Callable[[StoredMessage], None]) -> LettersSettled:
+        return await admin.drop_dead_letters(group, choice, tell=tell)
 
-    _settle(group, wanted, namesrv, (yes, dry_run), ask=f"drop %s of group {group}", did="dropped", each=settle)
+    _settle(group, choice, namesrv, (yes, dry_run), ask=f"drop %s of group {group}", did="dropped", all_of_them=settle)
 
 
 def _settle(
     group: str,
-    wanted: Wanted,
+    choice: Choice,
     namesrv: str,
     yes_or_dry: tuple[bool, bool],
     *,
     ask: str,
     did: str,
-    each: Callable[[DeadLetters, StoredMessage], Awaitable[None]],
+    all_of_them: Callable[[Admin, Callable[[StoredMessage], None]], Awaitable[LettersSettled]],
 ) -> None:
-    async def count() -> int:
-        async with _letters(group, namesrv) as letters:
-            return sum([wanted.has(letter) async for letter in letters.read()])
+    from rocketlake.admin import Admin
 
     done = 0
 
-    async def work() -> int:
+    async def count() -> int:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.dead_letters(group, lambda _: None, choice)
+
+    def tell(_letter: StoredMessage) -> None:
         nonlocal done
-        async with _letters(group, namesrv) as letters:
-            async for letter in letters.read():
-                if wanted.has(letter):
-                    await each(letters, letter)
-                    done += 1
-                    if done % _TELL_EACH == 0:
-                        print(f"{amount(done)} {did}", file=sys.stderr, flush=True)
-            return sum(span.open for span in (await letters.spans()).values())
+        done += 1
+        if done % _TELL_EACH == 0:
+            print(f"{amount(done)} {did}", file=sys.stderr, flush=True)
+
+    async def work() -> LettersSettled:
+        async with Admin(namesrv=namesrv) as admin:
+            return await all_of_them(admin, tell)
 
     found = run(count())
     if not found:
@@ -246,31 +219,19 @@ def _settle(
     if not agreed(ask % amount(found, "dead letter"), yes=yes, dry_run=dry_run, group=group, letters=found):
         return
     try:
-        left = run(work())
+        left = run(work()).open
     except BaseException:
         typer.echo(f"{amount(done, 'dead letter')} {did} before the end", err=True)
         raise
     more = f"; {amount(left, 'letter')} stay open, from the first on that was left" if left else ""
-    tell(f"{amount(done, 'dead letter')} {did}{more}", group=group, letters=done, open=left)
-
-
-def _letters(group: str, namesrv: str) -> DeadLetters:
-    from rocketlake.client.dead_letters import DeadLetters
-
-    return DeadLetters(group, namesrv=namesrv)
-
-
-def _error(letter: StoredMessage) -> str:
-    """Why it failed last; "-" for a letter of a consumer that does not tell."""
-    from rocketlake.client.consumer.damage import DAMAGE
-    from rocketlake.model.property_names import LAST_ERROR
-
-    return letter.properties.get(LAST_ERROR) or letter.properties.get(DAMAGE) or "-"
+    say(f"{amount(done, 'dead letter')} {did}{more}", group=group, letters=done, open=left)
 
 
 def _line(letter: StoredMessage) -> str:
+    from rocketlake.admin import letter_error
+
     came = f"{letter.message_id} from {letter.retry_topic}{marks_of(letter)} tried {letter.reconsume_times} times"
-    return f"{Moment(letter.store_ms)} {came}: {_error(letter)} | {text_line(letter.body)}"
+    return f"{Moment(letter.store_ms)} {came}: {letter_error(letter)} | {text_line(letter.body)}"
 
 
 def _print(letter: StoredMessage, output: OutputForm) -> None:
@@ -281,7 +242,9 @@ def _print(letter: StoredMessage, output: OutputForm) -> None:
 
 
 def _object(letter: StoredMessage) -> dict[str, object]:
-    told = {"from_topic": letter.retry_topic, "tries": letter.reconsume_times, "last_error": _error(letter)}
+    from rocketlake.admin import letter_error
+
+    told = {"from_topic": letter.retry_topic, "tries": letter.reconsume_times, "last_error": letter_error(letter)}
     return message_object(letter) | told
 
 

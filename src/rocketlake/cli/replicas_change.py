@@ -1,26 +1,28 @@
 """`rocketlake replicas hand-over | elect | move | remove | rebuild`: another master, address, register; a member less.
 
 Owns        options, questions and output of these commands.
-Must not know   how a controller is asked (admin/replicas.py), how it decides.
+Must not know   how a controller is asked, what is refused (admin/replicas).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed, run
-from rocketlake.cli.replicas_words import lives, losses, member_of, removal_refusal, state_of
+from rocketlake.cli.replicas_words import losses
 from rocketlake.cli.table import tell
 
 if TYPE_CHECKING:
-    from rocketlake.protocol.bodies.replicas import GroupView, MemberView
+    from rocketlake.admin import Admin, NewMaster
 
 __all__ = ["COMMANDS"]
+
+T = TypeVar("T")
 
 Group = Annotated[str, typer.Argument(help="Name of the group: brokerName of its brokers.", show_default=False)]
 BrokerId = Annotated[int, typer.Argument(help="Id of the broker, as `rocketlake replicas show` lists it.")]
@@ -30,20 +32,13 @@ def hand_over(
     group: Group, to: BrokerId, yes: Yes = False, dry_run: DryRun = False, namesrv: Namesrv = NAMESRV_DEFAULT
 ) -> None:
     """Make another broker that is in step the master. Nothing is lost; sends wait for a moment."""
-    from rocketlake.base.errors import UsageError
-
-    found = _look(group, namesrv)
+    found = _ask(namesrv, lambda admin: admin.check_hand_over(group, to))
     if to == found.master:
         tell(f"broker {to} is the master of {group} already: nothing to do", group=group, master=to)
         return
-    if to not in found.in_sync:
-        raise UsageError(
-            f"broker {to} of {group} is not in step: {_said(found, to)}",
-            hint="choose one that `rocketlake replicas show` lists as in step, or wait",
-        )
     what = f"make broker {to} the master of {group} instead of {found.master}"
     if agreed(what, yes=yes, dry_run=dry_run, more="Sends wait for a moment.", group=group, master=to):
-        _elect(found, to, namesrv)
+        _say(_ask(namesrv, lambda admin: admin.hand_over(group, to)))
 
 
 def elect(
@@ -57,27 +52,20 @@ def elect(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Choose a master for a group that has none. With --force it says what may be lost, and asks."""
-    from rocketlake.base.errors import UsageError
-
-    found = _look(group, namesrv)
-    if to is not None:
-        _member(found, to)
-    master = member_of(found, found.master)
-    over_living = master is not None and lives(master)
-    if over_living and to in (None, found.master):
-        raise UsageError(
-            f"{group} has a master that lives, broker {found.master}",
-            hint=f"name another one: `rocketlake replicas hand-over {group} ID`, or with --to what must be forced",
-        )
+    found = _ask(namesrv, lambda admin: admin.check_election(group, to))
+    master = found.member(found.master)
+    over_living = master is not None and master.is_alive
     if force:
-        messages = _count_lacking(found, to, namesrv) if over_living and to is not None else None
-        for line in losses(found, to, messages):
+        lacking = None
+        if over_living and to is not None:
+            lacking = _ask(namesrv, lambda admin: admin.count_lacking(group, to))
+        for line in losses(found, to, lacking):
             typer.secho(f"warning: {line}", fg="yellow", err=True)
     what = f"choose a master of {group} all the same"
     if over_living:
         what = f"make broker {to} the master of {group} instead of broker {found.master}, which lives"
     if agreed(what, yes=yes or not force, dry_run=dry_run, group=group):
-        _elect(found, to, namesrv, unclean=force)
+        _say(_ask(namesrv, lambda admin: admin.elect_master(group, to, force=force)))
 
 
 def move(
@@ -89,50 +77,23 @@ def move(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Let a broker come back at another address, with its log, when its old machine is gone."""
-    from rocketlake.admin.cluster import Cluster
-    from rocketlake.admin.replicas import ClusterReplicas
-    from rocketlake.base.errors import UsageError
-
-    found = _look(group, namesrv)
-    member = _member(found, broker_id)
-    if lives(member):
-        raise UsageError(f"broker {broker_id} of {group} lives at {member.address}", hint="stop it there first")
-    more = f"Does nothing run at {member.address} any more?"
+    member = _ask(namesrv, lambda admin: admin.check_move(group, broker_id)).member(broker_id)
+    more = f"Does nothing run at {member.address if member else 'its old address'} any more?"
     what = f"have broker {broker_id} of {group} move to {address}"
-    if not agreed(what, yes=yes, dry_run=dry_run, more=more, group=group, broker=broker_id):
-        return
-
-    async def work() -> None:
-        async with Cluster(namesrv) as cluster:
-            await ClusterReplicas(cluster).move(found, member, address)
-
-    run(work())
-    tell(f"broker {broker_id} of {group} is expected at {address}", group=group, broker=broker_id, address=address)
+    if agreed(what, yes=yes, dry_run=dry_run, more=more, group=group, broker=broker_id):
+        _ask(namesrv, lambda admin: admin.move_replica(group, broker_id, address))
+        tell(f"broker {broker_id} of {group} is expected at {address}", group=group, broker=broker_id, address=address)
 
 
 def remove(
     group: Group, broker_id: BrokerId, yes: Yes = False, dry_run: DryRun = False, namesrv: Namesrv = NAMESRV_DEFAULT
 ) -> None:
     """Forget a dead broker that does not come back. Its id is not given to another one."""
-    from rocketlake.admin.cluster import Cluster
-    from rocketlake.admin.replicas import ClusterReplicas
-    from rocketlake.base.errors import UsageError
-
-    found = _look(group, namesrv)
-    member = _member(found, broker_id)
-    if refusal := removal_refusal(found, broker_id):
-        what, _, cure = refusal.partition(". Cure: ")
-        raise UsageError(f"broker {broker_id} of {group} cannot be removed: {what}", where=member.address, hint=cure)
-    what = f"forget broker {broker_id} of {group} ({_said(found, broker_id)})"
-    if not agreed(what, yes=yes, dry_run=dry_run, group=group, broker=broker_id):
-        return
-
-    async def work() -> None:
-        async with Cluster(namesrv) as cluster:
-            await ClusterReplicas(cluster).remove(found, broker_id)
-
-    run(work())
-    tell(f"broker {broker_id} of {group} is forgotten", group=group, broker=broker_id)
+    member = _ask(namesrv, lambda admin: admin.check_removal(group, broker_id)).member(broker_id)
+    what = f"forget broker {broker_id} of {group} ({member.state if member else 'unknown'})"
+    if agreed(what, yes=yes, dry_run=dry_run, group=group, broker=broker_id):
+        _ask(namesrv, lambda admin: admin.remove_replica(group, broker_id))
+        tell(f"broker {broker_id} of {group} is forgotten", group=group, broker=broker_id)
 
 
 def rebuild(
@@ -193,56 +154,20 @@ def _order(is_furthest: bool) -> str:
     return "start the broker with the furthest log first; this one waits for it, and takes from it what it lacks"
 
 
-def _look(group: str, namesrv: str) -> GroupView:
-    from rocketlake.admin.cluster import Cluster
-    from rocketlake.admin.replicas import ClusterReplicas
-
-    async def work() -> GroupView:
-        async with Cluster(namesrv) as cluster:
-            return await ClusterReplicas(cluster).group(group)
-
-    return run(work())
+def _say(now: NewMaster) -> None:
+    where = f"broker {now.broker_id} at {now.address}"
+    text = f"the master of {now.group} is {where}, in epoch {now.epoch}"
+    tell(text, group=now.group, master=now.broker_id, epoch=now.epoch)
 
 
-def _elect(group: GroupView, to: int | None, namesrv: str, *, unclean: bool = False) -> None:
-    from rocketlake.admin.cluster import Cluster
-    from rocketlake.admin.replicas import ClusterReplicas
-    from rocketlake.protocol.headers.controller import ElectMasterReplyHeader
+def _ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
+    from rocketlake.admin import Admin
 
-    async def work() -> ElectMasterReplyHeader:
-        async with Cluster(namesrv) as cluster:
-            return await ClusterReplicas(cluster).elect(group, to, unclean=unclean)
-
-    now = run(work())
-    where = f"broker {now.master_broker_id} at {now.master_address}"
-    text = f"the master of {group.broker_name} is {where}, in epoch {now.master_epoch}"
-    tell(text, group=group.broker_name, master=now.master_broker_id, epoch=now.master_epoch)
-
-
-def _count_lacking(group: GroupView, to: int, namesrv: str) -> int | None:
-    from rocketlake.admin.cluster import Cluster
-    from rocketlake.admin.replicas import ClusterReplicas
-
-    async def work() -> int | None:
-        async with Cluster(namesrv) as cluster:
-            return await ClusterReplicas(cluster).lacking(group, to)
+    async def work() -> T:
+        async with Admin(namesrv=namesrv) as admin:
+            return await question(admin)
 
     return run(work())
-
-
-def _member(group: GroupView, broker_id: int) -> MemberView:
-    from rocketlake.base.errors import UsageError
-
-    member = member_of(group, broker_id)
-    if member is None:
-        name = group.broker_name
-        raise UsageError(f"{name} has no broker {broker_id}", hint=f"`rocketlake replicas show {name}` lists them")
-    return member
-
-
-def _said(group: GroupView, broker_id: int) -> str:
-    member = member_of(group, broker_id)
-    return state_of(group, member) if member is not None else "the group has no such broker"
 
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {

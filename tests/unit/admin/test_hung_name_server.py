@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from rocketlake.admin.cluster import Cluster
-from rocketlake.admin.replicas import ClusterReplicas
+from rocketlake.admin.replicas.asked import ClusterReplicas
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
