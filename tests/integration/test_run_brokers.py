@@ -13,6 +13,7 @@ import pytest
 from rocketlake import Message, Producer
 from rocketlake.admin import Admin
 from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.settings.config_file import read_properties
 from rocketlake.cli import kept_process
 from rocketlake.cli.broker_processes import BrokerProcesses
 from rocketlake.namesrv.config import NameServerConfig
@@ -84,3 +85,9 @@ def test_settings_of_one_broker_are_refused(tmp_path: Path, lines: list[str], ca
 def test_without_a_name_server_they_are_no_cluster(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name server"):
         several(tmp_path, None, [])
+
+
+def test_each_of_them_serves_grpc_at_a_port_of_its_own(tmp_path: Path) -> None:
+    several(tmp_path, "127.0.0.1:1", [], "grpcServerPort=18081")
+    ports = [read_properties(tmp_path / "store" / f"m-{number}.conf")["grpcServerPort"] for number in (1, 2)]
+    assert ports == ["18081", "18082"]

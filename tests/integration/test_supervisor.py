@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,6 +67,27 @@ async def test_no_process_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     await process.wait()
     await until(lambda: all(is_gone(pid) for pid in pids))
     assert not list((tmp_path / "data").glob("*/store/abort"))  # in order
+
+
+@pytest.mark.long
+async def test_each_broker_of_the_group_serves_grpc_at_a_port_of_its_own(tmp_path: Path) -> None:
+    first = two_free_ports()
+    settings = {"grpcServerPort": str(first)}
+    supervisor = Supervisor(tmp_path, 2, namesrv_port=0, broker_port=0, settings=settings, say=print)
+    async with supervisor:
+        assert [broker.grpc for broker in supervisor.brokers] == [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+
+
+def two_free_ports() -> int:
+    """The first of two ports that lie side by side."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            try:
+                two.bind(("127.0.0.1", one.getsockname()[1] + 1))
+            except OSError:
+                continue
+            return int(one.getsockname()[1])
 
 
 _SLOW = """
