@@ -103,7 +103,7 @@ def test_a_topic_that_got_other_queues_within_a_batch_is_refused_with_what_to_do
     sends = connect(parse_options({"namesrvAddr": cluster.namesrv, "topic": "Grows"}, streaming=False))
 
     async def refresh() -> None:
-        await sends._client.refresh_route("Grows")
+        await sends.client.refresh_route("Grows")
 
     sends.run_soon(refresh()).result(10)  # else the task would know the new queues some seconds later
     with pytest.raises(WriteFailed, match=r"spreads its rows over the queues of Grows.*give the topic the queues"):

@@ -15,10 +15,12 @@ from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, 
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.calls.send import Outgoing, Sender, not_safe
+from rocketlake.client.calls.transaction import TransactionEnd, end_of_check
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.client.errors import BatchFailed, NoRoute
 from rocketlake.client.instance import ClientInstance
+from rocketlake.client.member import Answer
 from rocketlake.client.producer.message_check import TAG_SEPARATOR
 from rocketlake.client.producer.producer import Producer
 from rocketlake.client.producer.queue_choice import java_hash
@@ -29,6 +31,7 @@ __all__ = [
     "SENT_TO_THE_SAME_QUEUE",
     "STORED_UNSURELY",
     "TAG_SEPARATOR",
+    "Answer",
     "BatchFailed",
     "ClientConfig",
     "ClientInstance",
@@ -40,7 +43,9 @@ __all__ = [
     "PullAnswer",
     "PullStatus",
     "Sender",
+    "TransactionEnd",
     "ask",
+    "end_of_check",
     "is_of_slave",
     "java_hash",
     "net_client",

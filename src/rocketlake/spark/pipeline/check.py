@@ -123,8 +123,9 @@ def _sink_finding(name: str, sink: Sink, environment: Environment) -> Finding:
     except RocketLakeError as error:
         return Finding(environment.hide(f"sink {name}: the cluster was not asked: {error}"), good=False)
     if sample.queues is None:
-        must_exist = options.get("deliveryGuarantee", "").strip() == "effectively_once"
-        then = "effectively_once needs it: create it" if must_exist else "the broker makes it if it may"
+        guarantee = options.get("deliveryGuarantee", "").strip()
+        must_exist = guarantee in ("effectively_once", "exactly_once")
+        then = f"{guarantee} needs it: create it" if must_exist else "the broker makes it if it may"
         return Finding(f"sink {name}: topic {topic} does not exist; {then}", good=False)
     return Finding(f"sink {name}: topic {topic} has {len(sample.queues)} queues")
 

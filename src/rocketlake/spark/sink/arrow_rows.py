@@ -38,12 +38,17 @@ _LEAVE_OUT, _WRITE, _NO_NAME = 0, 1, 2
 class Encoding:
     """The encoding of one task's rows: limits, and the start of their keys."""
 
-    def __init__(self, options: SinkOptions, unique_prefix: bytes, key_prefix: bytes) -> None:
-        """`unique_prefix`: 24 hex digits; `key_prefix`: the start of each row's key, or b""."""
+    def __init__(
+        self, options: SinkOptions, unique_prefix: bytes, key_prefix: bytes, *, own_property_bytes: int = 0
+    ) -> None:
+        """`unique_prefix`: 24 hex digits; `key_prefix`: the start of each row's key, or b"".
+
+        `own_property_bytes`: room for properties that the caller adds to each message.
+        """
         self.options = options
         self.unique_prefix = unique_prefix
         self.key_prefix = key_prefix
-        self.row_key_bytes = len(key_prefix) + 20 if key_prefix else 0
+        self.row_key_bytes = (len(key_prefix) + 20 if key_prefix else 0) + own_property_bytes
 
 
 class ArrowRows:
@@ -119,7 +124,7 @@ class ArrowRows:
         levels = self.delay_levels
         if levels is not None:
             self.fault((levels < 0) | (levels > _DELAY_LEVEL_MAX), Fault.DELAY_LEVEL)
-            if self._encoding.options.effectively_once:
+            if self._encoding.options.is_repeatable:
                 self.fault(levels > 0, Fault.DELAYED_IN_SEQUENCE)
 
     # -- columns for the encoder ---------------------------------------------------------------------------------------

@@ -63,6 +63,10 @@ class TaskDone(WriterCommitMessage):
 
     identity: TaskIdentity
     counts: Counts
+    lists: tuple[tuple[int, int], ...] = ()
+    """exactly_once: the places of the lists of its half messages in the decision topic."""
+    born_ms: int = 0
+    """exactly_once: when its first half message was made; 0 if there is none."""
 
 
 def summary(messages: Sequence[WriterCommitMessage | None]) -> dict[str, Any]:

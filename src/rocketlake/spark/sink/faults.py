@@ -43,5 +43,5 @@ _TEXTS = {
     Fault.DELIVER_TIMESTAMP: "delivery at a time (column 'deliverTimestamp') is not built; use 'delayLevel'",
     Fault.PRIORITY: "priorities (column 'priority') are not built; leave it null",
     Fault.DELAY_LEVEL: "column 'delayLevel' is not from 0 (none) to 18",
-    Fault.DELAYED_IN_SEQUENCE: "a delayed message takes no part in 'effectively_once'; write it with 'at_least_once'",
+    Fault.DELAYED_IN_SEQUENCE: "'effectively_once' and 'exactly_once' take no delayed message: use 'at_least_once'",
 }

@@ -18,7 +18,7 @@ from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.sink.options import SinkOptions
 from rocketlake.spark.sink.sending import SinkCluster
 
-__all__ = ["find_queues"]
+__all__ = ["await_queues", "find_queues"]
 
 _log = get_logger(__name__)
 
@@ -33,7 +33,7 @@ def find_queues(cluster: SinkCluster, options: SinkOptions, topic: str) -> tuple
 
     async def find() -> None:
         try:
-            found.set_result(await _find(cluster, options, topic))
+            found.set_result(await await_queues(cluster, options, topic))
         except RocketLakeError as error:
             found.set_exception(error)
 
@@ -41,12 +41,13 @@ def find_queues(cluster: SinkCluster, options: SinkOptions, topic: str) -> tuple
     return found.result()
 
 
-async def _find(cluster: SinkCluster, options: SinkOptions, topic: str) -> tuple[MessageQueue, ...]:
+async def await_queues(cluster: SinkCluster, options: SinkOptions, topic: str) -> tuple[MessageQueue, ...]:
+    """The same on the loop's thread."""
     start, patience = cluster.monotonic(), options.delivery_timeout_ms / 1000
     pause = options.retry_interval_ms / 1000
     while True:
         try:
-            return await cluster.queues(topic, must_exist=options.effectively_once)
+            return await cluster.queues(topic, must_exist=options.is_repeatable)
         except NoRoute as missing:
             error: RocketLakeError = missing
             if not missing.is_read_only:
@@ -68,8 +69,9 @@ async def _find(cluster: SinkCluster, options: SinkOptions, topic: str) -> tuple
 
 def _cure(topic: str, options: SinkOptions) -> str:
     make = f"if it does not exist, create it with `rocketlake topic create {topic}`"
-    if options.effectively_once:
-        make += " (autoCreateTopicEnable does not help: with 'effectively_once' a topic must be there before)"
+    if options.is_repeatable:
+        guarantee = "exactly_once" if options.exactly_once else "effectively_once"
+        make += f" (autoCreateTopicEnable does not help: with '{guarantee}' a topic must be there before)"
     else:
         make += " or set autoCreateTopicEnable=true on the broker"
     return f"{make}; if it does, its broker is away: start it"

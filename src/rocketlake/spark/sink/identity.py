@@ -10,16 +10,20 @@ does not use the ids of the stream: brokers would take two writes of one foreach
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["TaskIdentity", "stream_identity"]
+__all__ = ["BATCH_PROPERTY", "TaskIdentity", "producer_group", "stream_identity"]
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
+BATCH_PROPERTY = "RL_BATCH"
+"""The property of a message by which a batch is known: queryId/batchId. Only with exactly_once."""
+_NO_GROUP = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,8 @@ def stream_identity(query: str | None, batch: str | None, partition: int) -> Tas
             hint="use a release of Spark that docs/how-to/spark.md names",
         )
     return TaskIdentity(query, int(batch), partition)
+
+
+def producer_group(query: str) -> str:
+    """The producer group of a query's half messages: brokers ask its members only."""
+    return "ROCKETLAKE_SPARK_" + _NO_GROUP.sub("_", query)

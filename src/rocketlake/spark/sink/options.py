@@ -23,7 +23,10 @@ DESCRIPTIONS: dict[str, str] = {
     "tlsConfigFile": "file of certificates, on each worker at this path; connections are encrypted then",
     "credentialsFile": "file with accessKey and secretKey of a user, on driver and workers at this path",
     "topic": "topic of all rows; without it each row names one in column `topic`",
-    "deliveryGuarantee": "`at_least_once` (default) or `effectively_once`: the broker drops what a repeated task sends",
+    "deliveryGuarantee": "`at_least_once` (default); `effectively_once`: brokers drop what a repeated task sends;"
+    " `exactly_once`: a micro-batch becomes visible as a whole, or never",
+    "decisionTopic": "`exactly_once`: topic that keeps the decision about each batch; default `<topic>__decisions`",
+    "batchTimeoutMs": "`exactly_once`: a batch without a decision for so long fails; default 3600000",
     "producerId": "batch writes: a name that a repeated write has again, so that it can be told; needs `batchId`",
     "batchId": "batch writes: number of this write; the same one again is a replay, a lower one is refused",
     "onInvalidRow": "`fail` (default), `skip`, or `dlq`: what becomes of a row that makes no message",
@@ -60,6 +63,7 @@ _OF_SPARK = frozenset(("checkpointlocation", "queryname", "outputmode"))
 """Options that Spark passes on to every sink."""
 _PRODUCER_ID = re.compile(r"[\w.-]{1,80}", re.ASCII)
 DLQ_SUFFIX = "__dlq"
+DECISIONS_SUFFIX = "__decisions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,14 @@ class SinkOptions:
     """Options of the object store on which `dlq_path` lies."""
     tls_file: str = ""
     credentials_file: str = ""
+    exactly_once: bool = False
+    decision_topic: str = ""
+    batch_timeout_ms: int = 3_600_000
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if a repeated task stores nothing twice: its topics must exist, and no row may be delayed."""
+        return self.effectively_once or self.exactly_once
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
@@ -93,16 +105,14 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
     topic = given.text("topic")
     if topic:
         _check_target("topic", topic)
-    guarantee = given.text("deliveryGuarantee", "at_least_once")
-    if guarantee == "exactly_once":
-        raise UsageError(
-            "option 'deliveryGuarantee' is 'exactly_once', which needs a sink with transactions; it is not built yet",
-            hint="use 'effectively_once': brokers drop replays when a repeated task has the same rows again",
-        )
-    given.choice("deliveryGuarantee", ("at_least_once", "effectively_once"))
+    guarantee = given.choice("deliveryGuarantee", ("at_least_once", "effectively_once", "exactly_once"))
     on_invalid_row = given.choice("onInvalidRow", ("fail", "skip", "dlq"))
     dlq_topic, dlq_path = _dead_letters(given, topic, on_invalid_row)
     producer_id, batch_id = _producer(given, streaming=streaming)
+    exactly_once = guarantee == "exactly_once"
+    if exactly_once:
+        _check_exactly_once(given, options, producer_id, streaming=streaming)
+    decision_topic = _decision_topic(given, topic, dlq_topic, exactly_once=exactly_once)
     message_bytes_max = given.size("maxMessageBytes") or 4 << 20
     return SinkOptions(
         namesrv=given.namesrv(),
@@ -123,6 +133,9 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
         progress_path=given.path("progressPath"),
         tls_file=given.path("tlsConfigFile"),
         credentials_file=given.path("credentialsFile"),
+        exactly_once=exactly_once,
+        decision_topic=decision_topic,
+        batch_timeout_ms=given.number("batchTimeoutMs", 3_600_000, low=1000, high=86_400_000),
     )
 
 
@@ -177,3 +190,43 @@ def _producer(given: Given, *, streaming: bool) -> tuple[str, int]:
     if producer_id and _PRODUCER_ID.fullmatch(producer_id) is None:
         raise UsageError(f"option 'producerId' is '{producer_id[:100]}'", hint="use letters, digits, . _ -, at most 80")
     return producer_id, given.number("batchId", 0, low=0, high=2**53)
+
+
+def _check_exactly_once(given: Given, options: Mapping[str, str], producer_id: str, *, streaming: bool) -> None:
+    """Refuse what could not be told again after a crash, or could not take part."""
+    if not streaming and not producer_id:
+        raise UsageError(
+            "a batch write with deliveryGuarantee = exactly_once has no name, so nobody could end it after a crash",
+            hint="give 'producerId' and 'batchId', the same ones whenever this write is repeated",
+        )
+    named = {name.lower() for name, value in options.items() if value}
+    if streaming and not {"checkpointlocation", "queryname"} & named:
+        raise UsageError(
+            "a stream with deliveryGuarantee = exactly_once has no checkpoint that its next driver would find",
+            hint="set option 'checkpointLocation', or a query name below spark.sql.streaming.checkpointLocation",
+        )
+    if given.text("dlqPath"):
+        raise UsageError(
+            "option 'dlqPath' is given with deliveryGuarantee = exactly_once: files take no part in its decision",
+            hint="give 'dlqTopic': dead letters become visible with the batch then",
+        )
+
+
+def _decision_topic(given: Given, topic: str, dlq_topic: str, *, exactly_once: bool) -> str:
+    name = given.text("decisionTopic")
+    for option in ("decisionTopic", "batchTimeoutMs"):
+        if option in given and not exactly_once:
+            raise UsageError(
+                f"option '{option}' is given without deliveryGuarantee = exactly_once", hint="add it, or leave it out"
+            )
+    if not exactly_once:
+        return ""
+    if not name and not topic:
+        raise UsageError(
+            "deliveryGuarantee = exactly_once needs a topic for its decisions", hint="give 'decisionTopic' or 'topic'"
+        )
+    name = name or topic + DECISIONS_SUFFIX
+    _check_target("decisionTopic", name)
+    if name in (topic, dlq_topic):
+        raise UsageError("option 'decisionTopic' names a topic of rows", hint="give decisions a topic of their own")
+    return name

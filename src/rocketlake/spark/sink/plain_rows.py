@@ -15,6 +15,7 @@ from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
 from rocketlake.spark.sink.faults import Fault
+from rocketlake.spark.sink.identity import BATCH_PROPERTY
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PlainRows", "Row", "is_left_out"]
 
 _SEPARATORS = (names.NAME_SEPARATOR, names.PAIR_SEPARATOR)
+_OWN = frozenset((names.SHARDING_KEY, BATCH_PROPERTY))
 _UNIQUE_BYTES = 42
 _NUMBER_BYTES_MAX = 20
 
@@ -39,8 +41,8 @@ class Row:
 
 
 def is_left_out(name: str) -> bool:
-    """True for a property that the sink does not take from the map: one of RocketMQ's own, or without a name."""
-    return not name or name in names.RESERVED or name == names.SHARDING_KEY or name.startswith("INNER_")
+    """True for a property that the sink does not take from the map: one of RocketMQ's or its own, or without a name."""
+    return not name or name in names.RESERVED or name in _OWN or name.startswith("INNER_")
 
 
 class PlainRows:

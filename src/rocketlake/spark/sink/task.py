@@ -31,7 +31,7 @@ from rocketlake.spark.sink.finding_queues import find_queues
 from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import InputColumns
 from rocketlake.spark.sink.options import SinkOptions
-from rocketlake.spark.sink.routing import Router, TopicQueues
+from rocketlake.spark.sink.routing import QueuedRows, Router, TopicQueues
 from rocketlake.spark.sink.sending import Sending, SendRequest, SinkCluster, WriteFailed
 
 __all__ = ["SinkTask"]
@@ -68,17 +68,25 @@ class SinkTask:
                 self.counts.rows += rows.count
             if self._dead:
                 self._write_dead()
-            self._sending.finish()
-            self._check_stored()
+            self._finish()
         except RocketLakeError as error:
             # A reader of Spark's log must see which task failed.
             identity = self._identity
             error.what += f" [task {identity.partition} of batch {identity.batch}, query {identity.query}]"
             raise
         finally:
-            self._sending.cancel()
+            self._cancel()
         self._check_sum()
         return self.counts
+
+    def _finish(self) -> None:
+        """Wait until all rows are stored. Raises the error that kept one of them from being so."""
+        self._sending.finish()
+        self._check_stored()
+
+    def _cancel(self) -> None:
+        """Give up what is under way."""
+        self._sending.cancel()
 
     def _check_stored(self) -> None:
         """Check that a batch written before holds only messages that this attempt has sent, too.
@@ -114,11 +122,15 @@ class SinkTask:
             self._send_delayed(rows, good & (levels > 0), levels)
             good &= levels == 0
         for part in self._router.spread(rows, good):
-            start = 0
-            while start < len(part.rows):
-                body, taken = rows.encode(part.rows, start)
-                self._send_batch(part.target, part.queue, body, taken, is_free=part.is_free)
-                start += taken
+            self._send_part(rows, part)
+
+    def _send_part(self, rows: ArrowRows, part: QueuedRows) -> None:
+        """Send the rows of one queue."""
+        start = 0
+        while start < len(part.rows):
+            body, taken = rows.encode(part.rows, start)
+            self._send_batch(part.target, part.queue, body, taken, is_free=part.is_free)
+            start += taken
 
     def _send_batch(
         self, target: TopicQueues, queue: MessageQueue, body: bytes, messages: int, *, is_free: bool

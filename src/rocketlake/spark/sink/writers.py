@@ -51,7 +51,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 
     def abort(self, messages: _Messages) -> None:
         """A task failed: messages that other tasks stored stay in the topic."""
-        _warn_of_rest(messages)
+        _give_up(self._options, messages)
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
@@ -75,7 +75,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: _Messages, batchId: int) -> None:
         """A task failed, or the query was stopped: Spark writes this micro-batch again when the query is restarted."""
-        _warn_of_rest(messages)
+        _give_up(self._options, messages)
 
 
 def _context() -> TaskContext:
@@ -89,6 +89,11 @@ def _write(
     options: SinkOptions, columns: InputColumns, identity: TaskIdentity, rows: Iterator[pa.RecordBatch]
 ) -> TaskDone:
     from rocketlake.spark.sink.cluster_sends import connect
+
+    if options.exactly_once:
+        from rocketlake.spark.sink.exactly_once.half_task import write_task
+
+        return write_task(connect(options), options, columns, identity, rows)
     from rocketlake.spark.sink.task import SinkTask
 
     return TaskDone(identity, SinkTask(options, columns, identity, connect(options)).write(rows))
@@ -96,12 +101,23 @@ def _write(
 
 def _finish(options: SinkOptions, messages: _Messages) -> None:
     numbers = summary(messages)
+    if options.exactly_once:
+        from rocketlake.spark.sink.cluster_sends import connect
+        from rocketlake.spark.sink.exactly_once.process import commit
+
+        commit(connect(options), options, messages, numbers)
     log_summary(numbers)
     if options.progress_path:
         add_line(options.progress_path, numbers)
 
 
-def _warn_of_rest(messages: _Messages) -> None:
+def _give_up(options: SinkOptions, messages: _Messages) -> None:
+    if options.exactly_once:
+        from rocketlake.spark.sink.cluster_sends import connect
+        from rocketlake.spark.sink.exactly_once.process import abort
+
+        abort(connect(options), options, messages)
+        return
     numbers = summary(messages)
     if numbers["messages"]:
         _log.warning("rocketmq sink: the write failed, %d messages of it are stored", numbers["messages"])

@@ -8,6 +8,7 @@ from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.spark.sink.options import SinkOptions, parse_options
 
 BASE = {"namesrvAddr": "127.0.0.1:9876", "topic": "T"}
+EXACT = {"deliveryGuarantee": "exactly_once", "producerId": "p", "batchId": "1"}
 
 
 def parse(*, streaming: bool = False, **options: str) -> SinkOptions:
@@ -42,7 +43,14 @@ def test_a_repeatable_batch_write_has_a_name_and_a_number() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"deliveryGuarantee": "exactly_once"}, "transactions.*Cure: use 'effectively_once'"),
+        ({"deliveryGuarantee": "exactly_once"}, "has no name.*Cure: give 'producerId' and 'batchId'"),
+        ({**EXACT, "topic": ""}, "needs a topic for its decisions.*'decisionTopic' or 'topic'"),
+        ({**EXACT, "decisionTopic": "T"}, "'decisionTopic' names a topic of rows"),
+        ({**EXACT, "decisionTopic": "T__dlq", "onInvalidRow": "dlq"}, "'decisionTopic' names a topic of rows"),
+        ({**EXACT, "onInvalidRow": "dlq", "dlqPath": "/x"}, "files take no part.*give 'dlqTopic'"),
+        ({**EXACT, "batchTimeoutMs": "10"}, "from 1000 to"),
+        ({"decisionTopic": "D"}, "'decisionTopic' is given without deliveryGuarantee = exactly_once"),
+        ({"batchTimeoutMs": "5000"}, "'batchTimeoutMs' is given without"),
         ({"deliveryGuarantee": "at_most_once"}, "'deliveryGuarantee' is 'at_most_once'.*one of at_least_once"),
         ({"subscribe": "T"}, "option 'subscribe' is not known.*write to in 'topic'"),
         ({"format": "json"}, "to_json"),
@@ -73,3 +81,11 @@ def test_what_cannot_be_is_refused_with_a_cure(options: dict[str, str], why: str
 def test_a_stream_is_known_by_its_query() -> None:
     with pytest.raises(UsageError, match=r"for batch writes.*query id"):
         parse(streaming=True, producerId="p", batchId="1")
+
+
+def test_exactly_once_needs_a_checkpoint_that_is_found_again() -> None:
+    with pytest.raises(UsageError, match=r"no checkpoint that its next driver would find.*'checkpointLocation'"):
+        parse(streaming=True, deliveryGuarantee="exactly_once")
+    options = parse(streaming=True, deliveryGuarantee="exactly_once", checkpointLocation="/c")
+    assert (options.exactly_once, options.decision_topic, options.batch_timeout_ms) == (True, "T__decisions", 3_600_000)
+    assert parse(streaming=True, deliveryGuarantee="exactly_once", queryName="q", decisionTopic="D").is_repeatable

@@ -308,7 +308,7 @@ def test_other_queues_make_another_layout() -> None:
 
 
 def test_a_delayed_row_takes_no_part() -> None:
-    with pytest.raises(UsageError, match="takes no part in 'effectively_once'"):
+    with pytest.raises(UsageError, match="'effectively_once' and 'exactly_once' take no delayed message"):
         Sink(deliveryGuarantee="effectively_once").write(batch(body=[b"1"], delayLevel=[1]))
 
 
