@@ -58,7 +58,9 @@ __all__ = ["SinkHistory", "run_history"]
 
 _TOPIC, _DECISIONS, _QUERY, _QUEUES = "T", "T__decisions", "q", 2
 _NAMESRV = "10.0.0.1"
-_CALM_TRIES = 30
+_TRIES_MAX = 40
+_TROUBLED = 12
+"""Drivers and workers die in so many tries only: a history comes to its end."""
 _SETTLE_SECONDS = 300.0
 
 
@@ -71,7 +73,8 @@ class Process:
 
     def __init__(self, history: SinkHistory, name: str) -> None:
         self.name = name
-        self.network = history.net.host(f"10.0.{2 + history.processes // 200}.{1 + history.processes % 200}")
+        self.host = f"10.0.{2 + history.processes // 200}.{1 + history.processes % 200}"
+        self.network = history.net.host(self.host)
         config = ClientConfig(namesrv=f"{_NAMESRV}:9876", client_ip=name, instance_name=name)
         self.client = ClientInstance(config, clock=history.clock, network=self.network)
         self.cluster = ClusterSends(self.client, asyncio.get_running_loop())
@@ -202,7 +205,7 @@ class SinkHistory:
     # -- the query -----------------------------------------------------------------------------------------------------
 
     async def _run_batch(self, batch: int) -> None:
-        for _ in range(_CALM_TRIES):
+        for _ in range(_TRIES_MAX):
             self.tries += 1
             driver = Process(self, f"driver{self.tries}")
             await driver.client.start()
@@ -214,7 +217,7 @@ class SinkHistory:
                 self.note(f"batch {batch}, {driver.name}: {type(error).__name__}: {error}"[:300])
                 self._let_go(driver)
                 await self.clock.sleep(0.1)
-        raise AssertionError(f"batch {batch} was tried {_CALM_TRIES} times")
+        raise AssertionError(f"batch {batch} was tried {_TRIES_MAX} times")
 
     async def _try(self, driver: Process, batch: int) -> bool:
         """One driver, one plan; False if it dies between the sink's commit and Spark's."""
@@ -228,20 +231,29 @@ class SinkHistory:
             await batch_end(journal, self._options).commit(attempt)
 
         work = commit()
-        if not self._is_calm and choice.random() < 0.1:
-            # This driver is thought dead, and goes on.
-            self.note(f"{driver.name} lives on beside its successor")
+        if self.tries < _TROUBLED and choice.random() < 0.2:
             self._beside(work)
+            self._beside(self._part_from(driver))
             await self.clock.sleep(choice.uniform(0, 0.05))
             return False
-        dies_after = choice.uniform(0, 0.1) if choice.random() < 0.4 and self.tries < 12 else None
+        dies_after = choice.uniform(0, 0.1) if choice.random() < 0.4 and self.tries < _TROUBLED else None
         try:
             await driver.run(work, dies_after)
         except RocketLakeError:
             journal = await open_journal(driver.cluster, self._options, _QUERY)
             await batch_end(journal, self._options).abort(attempt)
             raise
-        return not (choice.random() < 0.15 and self.tries < 12)
+        return not (choice.random() < 0.15 and self.tries < _TROUBLED)
+
+    async def _part_from(self, driver: Process) -> None:
+        """This driver is thought dead and lives on: its requests come late, beside those of its successor."""
+        choice = self._random
+        await self.clock.sleep(choice.uniform(0, 0.06))
+        self.note(f"{driver.name} is cut off, and lives on")
+        self.net.cut_way(driver.host, HOST)
+        await self.clock.sleep(choice.choice((0.02, 0.1, 0.5, 2.0)) * choice.random())
+        self.note(f"{driver.name} is heard again")
+        self.net.heal()
 
     def _plan(self, batch: int) -> list[list[bytes]]:
         rows = list(self._batches[batch])
@@ -267,7 +279,7 @@ class SinkHistory:
         for attempt in range(3):
             worker = Process(self, f"w{batch}.{number}.{attempt}.{self.processes}")
             await worker.client.start()
-            dies_after = choice.uniform(0, 0.05) if choice.random() < 0.15 and self.tries < 12 else None
+            dies_after = choice.uniform(0, 0.05) if choice.random() < 0.15 and self.tries < _TROUBLED else None
             try:
                 return await worker.run(self._task(worker, TaskIdentity(_QUERY, batch, number), rows), dies_after)
             except Died:
