@@ -71,7 +71,7 @@ ROOMS = {
     " simulation/test_epoch_group.py simulation/test_replica_rules.py",
     "spark": "unit/spark unit/demo property/test_sql92_arrow.py parity/test_column_batch.py"
     " parity/test_record_columns.py integration/test_pipeline_topics.py integration/test_replay.py"
-    " integration/test_sink_on_a_cluster.py integration/test_exactly_once_sink.py histories/test_sink.py",
+    " integration/test_sink_on_a_cluster.py integration/test_exactly_once_sink.py histories/test_sink*.py",
     "standalone": "integration/test_standalone.py integration/test_embedded_cluster.py",
     "store": "unit/store unit/bench property/test_consume_queue.py property/test_dispatch_scan.py"
     " property/test_key_index.py property/test_store_*.py golden/test_broker_on_apache_store.py"

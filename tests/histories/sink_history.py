@@ -54,9 +54,9 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.testing.dying_broker import HOST, DyingBroker
 from rocketlake.testing.virtual_time import run_virtual
 
-__all__ = ["SinkHistory", "run_history"]
+__all__ = ["QUEUES", "SinkHistory", "read", "run_history", "write_partition"]
 
-_TOPIC, _DECISIONS, _QUERY, _QUEUES = "T", "T__decisions", "q", 2
+_TOPIC, _DECISIONS, _QUERY, QUEUES = "T", "T__decisions", "q", 2
 _NAMESRV = "10.0.0.1"
 _TRIES_MAX = 40
 _TROUBLED = 12
@@ -180,7 +180,7 @@ class SinkHistory:
         broker = await self._node.start()
         for topic in (_TOPIC, _DECISIONS):
             if topic not in broker.topics:
-                broker.topics.put(TopicConfig(topic, read_queues=_QUEUES, write_queues=_QUEUES))
+                broker.topics.put(TopicConfig(topic, read_queues=QUEUES, write_queues=QUEUES))
         broker.ground.saver.save_soon()
         await broker.cluster.registration.register()
         self.note(f"broker up, its log ends at {broker.store.max_physical_offset}")
@@ -281,31 +281,14 @@ class SinkHistory:
             await worker.client.start()
             dies_after = choice.uniform(0, 0.05) if choice.random() < 0.15 and self.tries < _TROUBLED else None
             try:
-                return await worker.run(self._task(worker, TaskIdentity(_QUERY, batch, number), rows), dies_after)
+                identity = TaskIdentity(_QUERY, batch, number)
+                task = write_partition(worker.cluster, self._options, identity, rows, choice)
+                return await worker.run(task, dies_after)
             except Died:
                 self.note(f"{worker.name} dies")
             finally:
                 self._let_go(worker)
         raise Died(f"task {number}")
-
-    async def _task(self, worker: Process, identity: TaskIdentity, rows: list[bytes]) -> TaskDone:
-        """As half_task.py, on the loop."""
-        journal = await open_journal(worker.cluster, self._options, _QUERY)
-        if (await journal.standing(identity.batch)).decision is not None:
-            return TaskDone(identity, Counts(rows=len(rows)))
-        seconds = self._options.batch_timeout_ms // 1000
-        writer = HalfWriter(journal.calls, half_properties(journal.calls.group, _QUERY, identity.batch, seconds))
-        half = [self._half(writer, number, body) for number, body in enumerate(rows)]
-        for first in range(0, len(half), 7):
-            await writer.write(half[first : first + 7])
-        key = f"{_QUERY}/{identity.batch}"
-        lists = [await journal.add_list(each, key, identity.partition) for each in writer.lists()]
-        return TaskDone(identity, Counts(rows=len(rows), messages=len(rows)), tuple(lists), writer.born_ms)
-
-    def _half(self, writer: HalfWriter, number: int, body: bytes) -> HalfMessage:
-        properties = property_text.encode({names.UNIQUE_KEY: f"{writer.prefix}{number:08X}"})
-        queue = MessageQueue(_TOPIC, "b", self._random.randrange(_QUEUES))
-        return HalfMessage(number, queue, body, properties)
 
     def _beside(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.ensure_future(work)
@@ -334,7 +317,7 @@ class SinkHistory:
             return
         self._looked_at = broker.store.max_physical_offset
         self.looks += 1
-        found = [message for queue in range(_QUEUES) for message in read(broker, _TOPIC, queue)]
+        found = [message for queue in range(QUEUES) for message in read(broker, _TOPIC, queue)]
         if not found:
             return
         decided = decisions(broker)
@@ -369,7 +352,7 @@ class SinkHistory:
         self._looked_at = -1
         self._look()
         broker = self._running()
-        found = Counter(message.body for queue in range(_QUEUES) for message in read(broker, _TOPIC, queue))
+        found = Counter(message.body for queue in range(QUEUES) for message in read(broker, _TOPIC, queue))
         self.delivered = found.total()
         wanted = Counter(row for rows in self._batches for row in rows)
         if found != wanted:
@@ -378,6 +361,26 @@ class SinkHistory:
     def _running(self) -> Broker:
         assert self._node.broker is not None
         return self._node.broker
+
+
+async def write_partition(
+    cluster: ClusterSends, options: SinkOptions, identity: TaskIdentity, rows: list[bytes], choice: random.Random
+) -> TaskDone:
+    """One task as half_task.py does it, on the loop."""
+    journal = await open_journal(cluster, options, identity.query)
+    if (await journal.standing(identity.batch)).decision is not None:
+        return TaskDone(identity, Counts(rows=len(rows)))
+    seconds = options.batch_timeout_ms // 1000
+    writer = HalfWriter(journal.calls, half_properties(journal.calls.group, identity.query, identity.batch, seconds))
+    halves = []
+    for number, body in enumerate(rows):
+        properties = property_text.encode({names.UNIQUE_KEY: f"{writer.prefix}{number:08X}"})
+        halves.append(HalfMessage(number, MessageQueue(options.topic, "b", choice.randrange(QUEUES)), body, properties))
+    for first in range(0, len(halves), 7):
+        await writer.write(halves[first : first + 7])
+    key = f"{identity.query}/{identity.batch}"
+    lists = [await journal.add_list(each, key, identity.partition) for each in writer.lists()]
+    return TaskDone(identity, Counts(rows=len(rows), messages=len(rows)), tuple(lists), writer.born_ms)
 
 
 def read(broker: Broker, topic: str, queue_id: int) -> list[StoredMessage]:
