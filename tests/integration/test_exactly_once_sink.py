@@ -221,3 +221,14 @@ def asked_about(cluster: EmbeddedCluster) -> int:
         if all(half.checked > 1 for _, half in found.oldest()):
             return found.total
         assert time.monotonic() < ends, "no producer is asked"
+
+
+def test_many_requests_that_fail_alike_make_few_warnings(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(cluster, "Quiet", sendTimeoutMs="1000", deliveryTimeoutMs="200", retryIntervalMs="50")
+    done = query.tasks(0, rows(0, 300))
+    lost = [TaskDone(task.identity, task.counts, ((0, 10**6),), task.born_ms) for task in done]
+    with pytest.raises(WriteFailed, match="the read of Quiet__decisions@broker-a:0 at 1000000 failed"):
+        query.commit(lost)
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) < 3

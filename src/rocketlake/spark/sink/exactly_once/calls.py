@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.wire import (
     SENT_TO_THE_SAME_QUEUE,
     STORED_UNSURELY,
@@ -52,6 +52,7 @@ class Patience:
     doing: str
     until: float
     pause: float
+    warnings: RareWarnings
     tries: int = 0
 
     async def after(self, error: RocketLakeError, *, may_pass: bool = True) -> None:
@@ -63,7 +64,8 @@ class Patience:
                 where=error.where,
                 hint=error.hint or "look at the broker; 'deliveryTimeoutMs' lets the sink try for longer",
             ) from error
-        _log.warning("rocketmq sink: %s, try %d: %s", self.doing, self.tries, error)
+        # A broker that is away fails hundreds of requests at once.
+        self.warnings.warn(self.doing, "rocketmq sink: %s, try %d: %s", self.doing, self.tries, error)
         await self.client.after_break(self.queue, self.pause)
         self.pause = min(2 * self.pause, _PAUSE_MAX_SECONDS)
 
@@ -77,13 +79,15 @@ class Calls:
         self.group = group
         self.retries = 0
         self._sender = Sender(group)
+        self._warnings = RareWarnings(_log, clock=client.clock)
         self._timeout_ms = timeout_ms
         self._patience = patience_ms / 1000
         self._pause = pause_ms / 1000
 
     def patience(self, queue: MessageQueue, doing: str) -> Patience:
         """The whole time for a piece of work that begins now."""
-        return Patience(self.client, queue, doing, self.client.clock.monotonic() + self._patience, self._pause)
+        until = self.client.clock.monotonic() + self._patience
+        return Patience(self.client, queue, doing, until, self._pause, self._warnings)
 
     async def store(self, queue: MessageQueue, outgoing: Outgoing, doing: str) -> SendReplyHeader:
         """Send until the broker says that it is stored as safely as its settings ask: maybe more than once."""
