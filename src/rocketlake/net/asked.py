@@ -7,16 +7,18 @@ Must not know   sockets, timers (sweeper.py calls `sweep`).
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.protocol.command import FLAG_ONEWAY, Command
 
-__all__ = ["Asked", "InvokeTimeout"]
+__all__ = ["Asked", "InvokeTimeout", "Waiter"]
+
+
+_OPAQUE_MAX: Final = 0x7FFFFFFF
 
 
 class InvokeTimeout(LinkError):
@@ -29,10 +31,24 @@ class Named(Protocol):
     address: str
 
 
+class Waiter(Protocol):
+    """Gets the answer to one request: a future, or what is lighter than one."""
+
+    def done(self) -> bool:
+        """True when it wants no answer any more."""
+        ...
+
+    def set_result(self, answer: Command, /) -> None:
+        """The answer. Must not raise."""
+
+    def set_exception(self, error: LinkError, /) -> None:
+        """InvokeTimeout, or LinkError when the link closes. Must not raise."""
+
+
 class Asked:
     """Requests to one peer, by opaque. Times are monotonic seconds."""
 
-    __slots__ = ("_clock", "_deadlines", "_opaques", "_peer", "_waiting", "_waiting_max", "_write")
+    __slots__ = ("_clock", "_deadlines", "_next", "_peer", "_waiting", "_waiting_max", "_write")
 
     def __init__(self, peer: Named, write: Callable[[Command], object], waiting_max: int, clock: Clock) -> None:
         """`write` hands a numbered request to the link; it may raise ProtocolError."""
@@ -40,8 +56,8 @@ class Asked:
         self._write = write
         self._waiting_max = waiting_max
         self._clock = clock
-        self._opaques = itertools.count()
-        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._next = 0
+        self._waiting: dict[int, Waiter] = {}
         self._deadlines: list[tuple[float, int]] = []
 
     def __len__(self) -> int:
@@ -50,27 +66,59 @@ class Asked:
     def send(self, command: Command) -> None:
         """Write a one-way request."""
         command.flag |= FLAG_ONEWAY
-        command.opaque = next(self._opaques) & 0x7FFFFFFF
+        command.opaque = self._take_numbers(1)
         self._write(command)
 
     def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
         """Write a request; the future gets its answer, InvokeTimeout, or LinkError when the link closes."""
-        waiting = self._waiting
-        if len(waiting) >= self._waiting_max:
-            raise LinkError(
-                f"{len(waiting)} requests to {self._peer.address} wait for an answer",
-                hint="send more slowly, or from more clients",
-            )
-        opaque = command.opaque = next(self._opaques) & 0x7FFFFFFF
+        self._check_room(1)
+        opaque = command.opaque = self._take_numbers(1)
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._write(command)
-        waiting[opaque] = future
+        self._waiting[opaque] = future
         heappush(self._deadlines, (self._clock.monotonic() + timeout_ms / 1000, opaque))
-        if len(self._deadlines) > 2 * len(waiting) + 1024:
-            # Deadlines of answered requests stay until they are due; without this a fast peer would let them pile up.
-            self._deadlines = [entry for entry in self._deadlines if entry[1] in waiting]
-            heapify(self._deadlines)
+        self._tidy()
         return future
+
+    def expect(self, waiters: Sequence[tuple[Waiter, float]], make: Callable[[int], bytes]) -> bytes:
+        """The frames of a request for each waiter, which the caller writes now.
+
+        `waiters`: what gets the answer, and the monotonic time until which it waits. `make` gives the frames, back to
+        back, numbered from its argument on. LinkError: too many wait, none of these is asked.
+        """
+        self._check_room(len(waiters))
+        first = self._take_numbers(len(waiters))
+        frames = make(first)
+        for opaque, (waiter, deadline) in enumerate(waiters, first):
+            self._waiting[opaque & _OPAQUE_MAX] = waiter
+            heappush(self._deadlines, (deadline, opaque & _OPAQUE_MAX))
+        self._tidy()
+        return frames
+
+    def waiter(self, opaque: int) -> Waiter | None:
+        """What waits for the answer of this number."""
+        return self._waiting.get(opaque)
+
+    def forget(self, opaque: int) -> None:
+        """The request of this number is answered."""
+        del self._waiting[opaque]
+
+    def _check_room(self, count: int) -> None:
+        if len(self._waiting) + count > self._waiting_max:
+            raise LinkError(
+                f"{len(self._waiting)} requests to {self._peer.address} wait for an answer",
+                hint="send more slowly, or from more clients",
+            )
+
+    def _take_numbers(self, count: int) -> int:
+        first, self._next = self._next, (self._next + count) & _OPAQUE_MAX
+        return first
+
+    def _tidy(self) -> None:
+        """Deadlines of answered requests stay until they are due; without this a fast peer would let them pile up."""
+        if len(self._deadlines) > 2 * len(self._waiting) + 1024:
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._waiting]
+            heapify(self._deadlines)
 
     def resolve(self, answer: Command) -> bool:
         """Hand an answer to the request that waits for it; False for an answer that comes late or was never asked."""

@@ -8,14 +8,14 @@ Must not know   which broker or name server is worth asking (rocketlake.client).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
-from rocketlake.net.asked import InvokeTimeout
+from rocketlake.net.asked import InvokeTimeout, Waiter
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
@@ -94,17 +94,21 @@ class NetClient(Service):
             raise LinkError(f"{address} is shutting down", hint="ask another address, or this one later")
         return answer
 
-    def start_now(self, address: str, command: Command, timeout_ms: float) -> asyncio.Future[Command] | None:
-        """Asks if the link is ready, without a task; the future gets the answer, of any code, GO_AWAY too.
+    def start_run(self, address: str, waiters: Sequence[tuple[Waiter, float]], make: Callable[[int], bytes]) -> bool:
+        """Ask many requests at once, without a task; see Asked.expect. Answers have any code, GO_AWAY too.
 
-        None: the link is not ready, or others wait for it: use `invoke`.
+        False: the link is not ready, or others wait for it: use `invoke`. `make` signs its requests (`sign`).
         """
         link = self._pool.ready(address)
         if link is None or not link.writable or address in self._lines:
-            return None
-        if self._sign is not None:
-            self._sign(command)
-        return link.start(command, timeout_ms)
+            return False
+        link.start_run(waiters, make)
+        return True
+
+    @property
+    def sign(self) -> Sign | None:
+        """Signs a request; None while requests need no signature."""
+        return self._sign if self._sign is not None and self._sign.is_needed else None
 
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: float = 3000) -> None:
         """Writes a one-way request. Raises LinkError without a connection."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from rocketlake.base.errors import LinkError
-from rocketlake.net.asked import InvokeTimeout
+from rocketlake.net.asked import InvokeTimeout, Waiter
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.link import Link
+from rocketlake.net.network import PromptTransport
 from rocketlake.protocol.command import Command
 
 _WOKEN_AT_ONCE: Final = 16
@@ -72,6 +73,17 @@ class ClientLink(Link):
         future = super().start(command, timeout_ms)
         self._expects(self)
         return future
+
+    def start_run(self, waiters: Sequence[tuple[Waiter, float]], make: Callable[[int], bytes]) -> None:
+        """Ask as many requests as there are waiters, in one piece; see Asked.expect.
+
+        A server inside this process answers before the return what it answers at once.
+        """
+        self._output.write([self.asked.expect(waiters, make)])
+        self._expects(self)
+        self._output.flush()
+        if isinstance(self._transport, PromptTransport):
+            self._transport.deliver()
 
     def retire(self) -> None:
         """The server goes away: no new requests here; closes when the last answer has come."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from rocketlake.base.errors import LinkError
-from rocketlake.net.network import ConnectionIsRefused, Listener, Network
+from rocketlake.net.network import ConnectionIsRefused, Listener, Network, PromptTransport
 
 __all__ = ["InsideNetwork"]
 
@@ -57,7 +57,7 @@ class InsideNetwork:
         return link
 
 
-class _End(asyncio.Transport):
+class _End(PromptTransport):
     """One end: what is written here is received by the link of the other end."""
 
     def __init__(self, link: asyncio.Protocol, here: tuple[str, int], there: tuple[str, int]) -> None:
@@ -93,6 +93,12 @@ class _End(asyncio.Transport):
         if self._size > self._high and not self._is_paused:
             self._is_paused = True
             self._link.pause_writing()
+
+    def deliver(self) -> None:
+        """See PromptTransport."""
+        for end in (self, self._other):
+            if not end._is_lost:
+                end._deliver()
 
     def _plan(self) -> None:
         if not self._is_planned and self._buffers and self._other._reads:

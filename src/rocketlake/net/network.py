@@ -18,6 +18,14 @@ from typing import Protocol
 from rocketlake.base.errors import LinkError
 
 
+class PromptTransport(asyncio.Transport):
+    """A transport to a link of this process."""
+
+    def deliver(self) -> None:
+        """Have what is written received now, and here what the other end answers to it at once."""
+        raise NotImplementedError
+
+
 class CannotListen(LinkError):
     """No listener on this address. The cure depends on the reason, and names the settings of the caller."""
 

@@ -93,3 +93,54 @@ async def test_deadlines_of_answered_requests_do_not_pile_up() -> None:
         world.asked.resolve(Command(0, opaque=opaque))
         assert future.done()
     assert len(world.asked._deadlines) < 2000
+
+
+class Noted:
+    """A waiter that is no future."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, answer: Command) -> None:
+        self.heard.append(answer.code)
+
+    def set_exception(self, error: LinkError) -> None:
+        self.heard.append(type(error))
+
+
+async def test_many_requests_in_one_piece_are_numbered_and_wait_each_for_its_own_answer() -> None:
+    world = World(waiting_max=4)
+    future = world.start(1.0)
+    waiters = [Noted() for _ in range(3)]
+    made: list[int] = []
+    frames = world.asked.expect([(each, 1.0 + n) for n, each in enumerate(waiters)], lambda n: made.append(n) or b"f")
+    assert (frames, made, len(world.asked)) == (b"f", [1], 4)
+    with pytest.raises(LinkError, match="4 requests to"):
+        world.asked.expect([(Noted(), 1.0)], lambda _: b"")
+    assert world.asked.waiter(2) is waiters[1]
+    world.asked.forget(2)
+    assert world.asked.resolve(Command(5, opaque=3))
+    world.asked.sweep(1.5)
+    assert [each.heard for each in waiters] == [[InvokeTimeout], [], [5]]
+    assert isinstance(future.exception(), InvokeTimeout)
+    assert len(world.asked) == 0
+
+
+async def test_a_piece_that_cannot_be_made_waits_for_nothing() -> None:
+    world = World()
+    with pytest.raises(ZeroDivisionError):
+        world.asked.expect([(Noted(), 1.0)], lambda number: b"" * (1 // number))
+    assert len(world.asked) == 0
+
+
+async def test_numbers_start_again_behind_the_largest() -> None:
+    world = World()
+    world.asked._next = 0x7FFFFFFF
+    waiters = [Noted(), Noted()]
+    world.asked.expect([(each, 1.0) for each in waiters], lambda _: b"")
+    assert [world.asked.waiter(number) for number in (0x7FFFFFFF, 0)] == waiters
+    world.start(1.0)
+    assert world.written[-1].opaque == 1

@@ -15,6 +15,7 @@ from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import encode_command
 
 
 class _Echo:
@@ -75,4 +76,32 @@ async def test_a_server_that_stops_ends_its_links_and_takes_no_new_ones() -> Non
     assert server.links == {}
     with pytest.raises(LinkError, match="the server stops"):
         await client.invoke(server.address, Command(1, body=b"x"))
+    await client.stop()
+
+
+async def test_what_is_asked_in_one_piece_is_answered_before_the_return() -> None:
+    echo = _Echo()
+    server, client = await joined(echo)
+    await client.invoke(server.address, Command(1, body=b"first"))
+    heard: list[bytes] = []
+
+    class Waiter:
+        def done(self) -> bool:
+            return False
+
+        def set_result(self, answer: Command) -> None:
+            heard.append(answer.body_bytes)
+
+        def set_exception(self, error: LinkError) -> None:
+            raise error
+
+    def make(first: int) -> bytes:
+        commands = [Command(1, opaque=first + n, body=b"%d" % n) for n in range(3)]
+        return b"".join(bytes(part) for command in commands for part in encode_command(command))
+
+    now = asyncio.get_running_loop().time()
+    assert client.start_run(server.address, [(Waiter(), now + 60)] * 3, make)
+    assert heard == [b"0", b"1", b"2"]
+    await server.stop()
+    assert not client.start_run(server.address, [(Waiter(), now + 60)], make)
     await client.stop()

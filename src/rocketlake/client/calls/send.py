@@ -109,18 +109,22 @@ class Sender:
     def command(self, outgoing: Outgoing, queue: MessageQueue, born_ms: int) -> Command:
         """The request that sends it to this queue."""
         is_batch = outgoing.count > 0
-        key = (
-            queue, outgoing.sys_flag, outgoing.flag, outgoing.reconsume_times, outgoing.reconsume_limit, is_batch,
-        )  # fmt: skip
-        fixed = self._fixed_parts.get(key) or self._fix(key, outgoing, queue)
+        fixed = self.fixed_part(outgoing, queue)
         if born_ms != self._born_ms:
             self._born_ms, self._born_part = born_ms, encode_fields({"g": str(born_ms)})
         properties = outgoing.properties
         block = b"".join((fixed, self._born_part, _PROPERTIES_KEY, len(properties).to_bytes(4, "big"), properties))
         return Command(_BATCH_CODE if is_batch else outgoing.code, block=block, body=outgoing.body)
 
+    def fixed_part(self, outgoing: Outgoing, queue: MessageQueue) -> bytes:
+        """The fields that all messages of this kind to this queue share, encoded: all but birth time and properties."""
+        key = (
+            queue, outgoing.sys_flag, outgoing.flag, outgoing.reconsume_times, outgoing.reconsume_limit,
+            outgoing.count > 0,
+        )  # fmt: skip
+        return self._fixed_parts.get(key) or self._fix(key, outgoing, queue)
+
     def _fix(self, key: tuple[object, ...], outgoing: Outgoing, queue: MessageQueue) -> bytes:
-        """Encode the fields that all messages of this kind to this queue share: all but birth time and properties."""
         header = SendHeaderV2(
             producer_group=self.group,
             topic=outgoing.topic,

@@ -7,7 +7,6 @@ Must not know   what a signature is (auth/signature.py), who sends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from rocketlake.auth.credentials import Credentials
 from rocketlake.auth.signature import ACCESS_KEY, SIGNATURE, sign
@@ -16,15 +15,21 @@ from rocketlake.protocol.header_binary import decode_binary_header, encode_binar
 
 __all__ = ["Sign", "signing"]
 
-Sign: TypeAlias = Callable[[Command], None]
-"""Puts a signature on a command that is complete."""
 
+class Sign:
+    """Puts a signature on a command that is complete."""
 
-def signing(credentials: Callable[[], Credentials | None]) -> Sign:
-    """Signs with what `credentials` gives at the time; nothing is added for None."""
+    def __init__(self, credentials: Callable[[], Credentials | None]) -> None:
+        self._credentials = credentials
 
-    def put(command: Command) -> None:
-        given = credentials()
+    @property
+    def is_needed(self) -> bool:
+        """False while there are no credentials: then commands go as they are."""
+        return self._credentials() is not None
+
+    def __call__(self, command: Command) -> None:
+        """Sign."""
+        given = self._credentials()
         if given is None:
             return
         if command.block is not None:  # prepared fields: what they say counts as well
@@ -36,4 +41,7 @@ def signing(credentials: Callable[[], Credentials | None]) -> Sign:
         fields[SIGNATURE] = sign(given.secret_key, fields, body if isinstance(body, list) else (body or b"",))
         command.fields = fields
 
-    return put
+
+def signing(credentials: Callable[[], Credentials | None]) -> Sign:
+    """Signs with what `credentials` gives at the time; nothing is added for None."""
+    return Sign(credentials)
