@@ -17,6 +17,7 @@ from rocketlake.proxy.http2.framing import CallFailed, GrpcStatus, MessageReader
 __all__ = ["Call", "CallLink", "Method", "Methods"]
 
 _HEAD: Final = ((b":status", b"200"), (b"content-type", b"application/grpc"))
+_OK: Final = tuple(outcome(GrpcStatus.OK))
 
 
 class CallLink(Protocol):
@@ -32,6 +33,9 @@ class CallLink(Protocol):
     def respond(self, call: Call, headers: Headers, *, ended: bool = False) -> None:
         """Begin the answer."""
 
+    def answer(self, call: Call, headers: Headers, data: bytes, trailers: Headers) -> None:
+        """The whole answer."""
+
     def write(self, call: Call, data: bytes) -> None:
         """A part of the answer."""
 
@@ -40,6 +44,9 @@ class CallLink(Protocol):
 
     def served(self, call: Call, size: int) -> None:
         """So many bytes of the request are needed no more."""
+
+    def over(self, call: Call) -> None:
+        """The call is answered, or nobody waits for its answer any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +70,40 @@ Methods = dict[bytes, Method]
 class Call:
     """One call. `write` and `end` do nothing when it is over: the caller has gone, or its deadline has passed."""
 
+    __slots__ = (
+        "_is_begun",
+        "deadline",
+        "has_sent_all",
+        "headers",
+        "held_bytes",
+        "is_draining",
+        "is_over",
+        "link",
+        "message",
+        "method",
+        "on_drain",
+        "on_over",
+        "reader",
+        "stream",
+    )
+
     def __init__(
-        self,
-        link: CallLink,
-        stream: int,
-        headers: dict[bytes, bytes],
-        method: Method,
-        reader: MessageReader,
+        self, link: CallLink, stream: int, headers: dict[bytes, bytes], method: Method, deadline: float | None
     ) -> None:
+        """`deadline`: monotonic seconds; None: the caller gave none."""
         self.link = link
         self.stream = stream
         self.method = method
         self.headers = headers
-        self.reader = reader
-        self.deadline: float | None = None
-        """Monotonic seconds."""
+        self.deadline = deadline
+        self.reader: MessageReader | None = None
+        """Puts messages together that come in parts; None while none came."""
         self.held_bytes = 0
         """Of the request, in memory until it is served."""
         self.has_sent_all = False
         """True when the caller has ended its side."""
         self.message: bytes | None = None
-        """The message of a call that has one only, until the caller has ended its side."""
+        """The message of a call that has one only, if it comes before the caller has ended its side."""
         self.is_over = False
         self.refusal = ""
         """The name of RocketMQ's code in the answer, if it refuses."""
@@ -94,6 +114,16 @@ class Call:
         self.on_drain: list[Callable[[Call], object]] = []
         """Called then."""
         self._is_begun = False
+
+    @property
+    def is_new(self) -> bool:
+        """True when nothing of its messages has come."""
+        return self.reader is None
+
+    @property
+    def is_inside(self) -> bool:
+        """True when a message is begun and not whole."""
+        return self.reader is not None and not self.reader.is_between
 
     def header(self, name: str) -> str:
         """A header of the caller by its name in lower case, "" without it; the last of equal names wins."""
@@ -118,10 +148,11 @@ class Call:
             self.link.respond(self, (*_HEAD, *outcome(status, text)), ended=True)
         self.close(status)
 
-    def answer(self, message: bytes) -> None:
-        """The whole answer of a call with one message."""
-        self.write(message)
-        self.end()
+    def answer(self, *messages: bytes) -> None:
+        """Send the whole answer, of a call that has sent nothing yet, and the outcome."""
+        if not self.is_over:
+            self.link.answer(self, _HEAD, b"".join([frame(message) for message in messages]), _OK)
+            self.close()
 
     def fail(self, error: CallFailed) -> None:
         """End it with this error."""
@@ -134,8 +165,10 @@ class Call:
             how, ended = self.refusal or status.name, self.method.ended
             ended[how] = ended.get(how, 0) + 1
             self.message = None
-            callbacks, self.on_over = self.on_over, []
-            call_each(callbacks, self)
+            self.link.over(self)
+            if self.on_over:
+                callbacks, self.on_over = self.on_over, []
+                call_each(callbacks, self)
 
     def drain(self) -> None:
         """The server stops."""

@@ -48,6 +48,9 @@ class Engine(Protocol):
     def respond(self, stream: int, headers: Headers, *, ended: bool = False) -> None:
         """Begin the answer; `ended`: it is whole."""
 
+    def answer(self, stream: int, headers: Headers, data: bytes, trailers: Headers) -> None:
+        """A whole answer: `respond`, `write` and `trailers` in one."""
+
     def write(self, stream: int, data: bytes) -> None:
         """A part of the answer. It waits here while the peer's windows are full."""
 

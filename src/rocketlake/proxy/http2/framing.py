@@ -13,9 +13,18 @@ from typing import Final
 
 from rocketlake.base.errors import RocketLakeError
 
-__all__ = ["CallFailed", "GrpcStatus", "MessageReader", "frame", "outcome", "timeout_seconds"]
+__all__ = [
+    "PREFIX_BYTES",
+    "CallFailed",
+    "GrpcStatus",
+    "MessageReader",
+    "frame",
+    "is_whole",
+    "outcome",
+    "timeout_seconds",
+]
 
-_PREFIX_BYTES: Final = 5
+PREFIX_BYTES: Final = 5
 _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])")
 _PLAIN: Final = frozenset(range(0x20, 0x7F)) - {0x25}
@@ -50,6 +59,12 @@ class CallFailed(RocketLakeError):
 def frame(message: bytes) -> bytes:
     """The message with its prefix, not compressed."""
     return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+def is_whole(data: bytes, bytes_max: int) -> bool:
+    """True if these bytes are one message, not compressed, of at most `bytes_max`."""
+    size = len(data) - PREFIX_BYTES
+    return 0 <= size <= bytes_max and data[0] == 0 and int.from_bytes(data[1:PREFIX_BYTES], "big") == size
 
 
 def timeout_seconds(text: bytes) -> float:
@@ -87,23 +102,21 @@ class MessageReader:
 
     def take(self, data: bytes) -> list[bytes]:
         """The messages that are whole with this part. CallFailed for one that is too large or cannot be read."""
-        if not self._parts and len(data) >= _PREFIX_BYTES and len(data) == _PREFIX_BYTES + self._size(data):
-            return [self._read(data[0], data[_PREFIX_BYTES:])]  # the usual case: one message, whole
         self._parts += data
         messages = []
         start = 0
-        while len(self._parts) - start >= _PREFIX_BYTES:
+        while len(self._parts) - start >= PREFIX_BYTES:
             size = self._size(self._parts, start)
-            end = start + _PREFIX_BYTES + size
+            end = start + PREFIX_BYTES + size
             if len(self._parts) < end:
                 break
-            messages.append(self._read(self._parts[start], bytes(self._parts[start + _PREFIX_BYTES : end])))
+            messages.append(self._read(self._parts[start], bytes(self._parts[start + PREFIX_BYTES : end])))
             start = end
         del self._parts[:start]
         return messages
 
     def _size(self, data: bytes | bytearray, start: int = 0) -> int:
-        size = int.from_bytes(data[start + 1 : start + _PREFIX_BYTES], "big")
+        size = int.from_bytes(data[start + 1 : start + PREFIX_BYTES], "big")
         if size > self._bytes_max:
             raise CallFailed(
                 GrpcStatus.RESOURCE_EXHAUSTED, f"a message of {size} bytes, at most {self._bytes_max} are taken"

@@ -18,7 +18,15 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.proxy.http2.call import Call, Methods
 from rocketlake.proxy.http2.engine import NO_ERROR, Engine, EngineFailed, Headers
-from rocketlake.proxy.http2.framing import CallFailed, GrpcStatus, MessageReader, outcome, timeout_seconds
+from rocketlake.proxy.http2.framing import (
+    PREFIX_BYTES,
+    CallFailed,
+    GrpcStatus,
+    MessageReader,
+    is_whole,
+    outcome,
+    timeout_seconds,
+)
 from rocketlake.proxy.http2.library import make_engine
 from rocketlake.proxy.http2.limits import GrpcLimits
 
@@ -29,7 +37,7 @@ _log: Final = get_logger(__name__)
 _PORTION_BYTES: Final = 256 << 10
 _GRPC: Final = b"application/grpc"
 _NOTED_BYTES: Final = 64 << 10
-"""From this size on what a link keeps is told to the budget of all links."""
+"""In steps of this size the budget of all links is told what a link keeps."""
 
 
 class LinkOwner(Protocol):
@@ -88,6 +96,8 @@ class GrpcLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.held_bytes = 0
         """Of requests that are not answered yet."""
+        self._noted_bytes = 0
+        """What the budget of all links knows of them."""
         self._owed: dict[int, int] = {}
         """Window that the peer gets when some requests are answered: bytes by stream."""
         self._to_reset: list[int] = []
@@ -180,7 +190,7 @@ class GrpcLink(asyncio.Protocol):
         """True when the answers have not moved for too long, or the requests that are begun."""
         assert self._engine is not None and self._transport is not None
         unsent = self._engine.unsent() + self._transport.get_write_buffer_size()
-        begun = sum(call.held_bytes for call in self.calls.values() if not call.reader.is_between)
+        begun = sum(call.held_bytes for call in self.calls.values() if call.is_inside)
         at = unsent, begun
         if at != self._stalled_at or at == (0, 0):
             self._stalled_at, self._stalled_since = at, now
@@ -235,10 +245,7 @@ class GrpcLink(asyncio.Protocol):
             self._engine_now.respond(stream, head, ended=True)
             self._leave(stream, ended)
             return
-        reader = MessageReader(self._limits.message_bytes, named.get(b"grpc-encoding", b""))
-        call = self.calls[stream] = Call(self, stream, named, method, reader)
-        call.deadline = deadline
-        call.on_over.append(self._over)
+        self.calls[stream] = Call(self, stream, named, method, deadline)
         if ended:
             self.received(stream, b"", True)
 
@@ -252,7 +259,10 @@ class GrpcLink(asyncio.Protocol):
         if data:
             self._hold(call, len(data))
         try:
-            self._serve(call, data, ended)
+            if ended and call.is_new and is_whole(data, self._limits.message_bytes) and not call.method.takes_stream:
+                call.method.serve(call, data[PREFIX_BYTES:])  # the usual request: one message, in one piece
+            else:
+                self._serve(call, data, ended)
         except CallFailed as error:
             call.fail(error)
         except Exception:
@@ -266,7 +276,7 @@ class GrpcLink(asyncio.Protocol):
             call.close()
 
     def _serve(self, call: Call, data: bytes, ended: bool) -> None:
-        messages = call.reader.take(data)
+        messages = self._reader_of(call).take(data)
         if call.method.takes_stream:
             for message in messages:
                 call.method.serve(call, message)
@@ -284,15 +294,29 @@ class GrpcLink(asyncio.Protocol):
             message, call.message = call.message, None
             call.method.serve(call, message)
 
+    def _reader_of(self, call: Call) -> MessageReader:
+        if call.reader is None:
+            call.reader = MessageReader(self._limits.message_bytes, call.headers.get(b"grpc-encoding", b""))
+        return call.reader
+
     # -- windows: how much the peer may send ---------------------------------------------------------------------------
 
     def _hold(self, call: Call, size: int) -> None:
         call.held_bytes += size
         self.held_bytes += size
-        self._owed[call.stream] = self._owed.get(call.stream, 0) + size
-        self._give_window()
-        if self.held_bytes >= _NOTED_BYTES:
-            self._budget.note(self, self.held_bytes)
+        if self.held_bytes <= self._limits.link_bytes and not self._owed:
+            self._engine_now.taken(call.stream, size)
+        else:
+            self._owed[call.stream] = self._owed.get(call.stream, 0) + size
+            self._give_window()
+        self._note()
+
+    def _note(self) -> None:
+        """Tell the budget of all links what this one keeps, in steps."""
+        kept = self.held_bytes // _NOTED_BYTES * _NOTED_BYTES
+        if kept != self._noted_bytes:
+            self._noted_bytes = kept
+            self._budget.note(self, kept)
 
     def _give_window(self) -> None:
         """Let the peer go on: with all requests, or above the limit with the oldest that is not whole.
@@ -309,13 +333,12 @@ class GrpcLink(asyncio.Protocol):
     def served(self, call: Call, size: int) -> None:
         """See CallLink."""
         size = min(size, call.held_bytes)
-        noted = self.held_bytes >= _NOTED_BYTES
         call.held_bytes -= size
         self.held_bytes -= size
-        if noted:
-            self._budget.note(self, self.held_bytes if self.held_bytes >= _NOTED_BYTES else 0)
+        self._note()
 
-    def _over(self, call: Call) -> None:
+    def over(self, call: Call) -> None:
+        """See CallLink."""
         self.calls.pop(call.stream, None)
         self.served(call, call.held_bytes)
         if self._engine is not None and self._owed:
@@ -332,6 +355,13 @@ class GrpcLink(asyncio.Protocol):
             self._engine.respond(call.stream, headers, ended=ended)
             if ended:
                 self._leave(call.stream, call.has_sent_all)
+            self._plan_flush()
+
+    def answer(self, call: Call, headers: Headers, data: bytes, trailers: Headers) -> None:
+        """See CallLink."""
+        if self._engine is not None:
+            self._engine.answer(call.stream, headers, data, trailers)
+            self._leave(call.stream, call.has_sent_all)
             self._plan_flush()
 
     def write(self, call: Call, data: bytes) -> None:

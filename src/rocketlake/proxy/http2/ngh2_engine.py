@@ -19,6 +19,7 @@ __all__ = ["Ngh2Engine"]
 _DEFAULT_WINDOW_BYTES: Final = 65_535
 _GONE: Final = (ngh2.StreamProtocolError, ngh2.ConnectionClosingError, ngh2.ConnectionStateError)
 """The stream, or all of them, ended meanwhile."""
+_TAKEN: Final = (*_GONE, ValueError)
 
 
 class Ngh2Engine:
@@ -69,6 +70,15 @@ class Ngh2Engine:
         with suppress(*_GONE):
             self._h2.send_response(stream, headers, end_stream=ended)
 
+    def answer(self, stream: int, headers: Headers, data: bytes, trailers: Headers) -> None:
+        """See Engine."""
+        try:
+            self._h2.send_response(stream, headers)
+            self._h2.send_data(stream, data)
+            self._h2.send_trailers(stream, trailers)
+        except _GONE:
+            return
+
     def write(self, stream: int, data: bytes) -> None:
         """See Engine."""
         with suppress(*_GONE):
@@ -86,8 +96,10 @@ class Ngh2Engine:
 
     def taken(self, stream: int, size: int) -> None:
         """See Engine."""
-        with suppress(*_GONE, ValueError):  # nothing is counted any more for a stream that is closed
+        try:
             self._h2.acknowledge_received_data(size, stream)
+        except _TAKEN:
+            return  # nothing is counted any more for a stream that is closed
 
     def go_away(self, *, final: bool) -> None:
         """See Engine."""
