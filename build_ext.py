@@ -69,6 +69,7 @@ KERNELS = (
     "rocketlake.broker.hot.plain_run",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_topics",
+    "rocketlake.proxy.convert.plain_answers",
     "rocketlake.proxy.convert.plain_messages",
     "rocketlake.proxy.convert.received",
     "rocketlake.store.log_window",

@@ -10,7 +10,13 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rocketlake.client.calls.send import Outgoing, Sender
 from rocketlake.codec import property_text
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.command import Codec, Command
+from rocketlake.protocol.frame import encode_command
+from rocketlake.protocol.headers.send import SendReplyHeader
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.outgoing import check, properties_of, sys_flag_of, type_of
 from rocketlake.proxy.convert.refusal import Refused, ok
@@ -22,7 +28,8 @@ from tests.proxy_messages import NOW, any_text, messages
 if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
-from rocketlake.proxy.convert.plain_messages import SendReader, ack_answer, read_acks, send_answer
+from rocketlake.proxy.convert.plain_answers import ack_answer, read_acks, send_answer, succeeded
+from rocketlake.proxy.convert.plain_messages import SendReader, frames
 
 PEER = "10.0.0.9"
 LIMITS = Limits(body_bytes_max=45, user_property_bytes_max=90, message_group_bytes_max=14, user_properties_max=3)
@@ -293,7 +300,72 @@ def test_acknowledgements_that_are_not_plain() -> None:
         assert read_acks(request.SerializeToString()) is None
 
 
+@given(mostly_plain, mostly_plain, st.integers(0, 2**31 - 1), st.integers(0, 9))
+@example(usual(), usual(), 2**31 - 1, 0)
+def test_requests_to_the_broker(first: Any, second: Any, opaque: int, queue_id: int) -> None:
+    """They are those of the client, byte for byte."""
+    read = [WIDE.read(request_of(each), PEER.encode(), NOW) for each in (first, second)]
+    plain_ones = [each for each in read if each is not None]
+    queue = MessageQueue("T", "broker-a", queue_id)
+    sender = Sender("T")
+    expected, fixed = [], []
+    for number, message in enumerate(plain_ones):
+        outgoing = Outgoing("T", "", bytes(message.body), message.properties, sys_flag=message.sys_flag)
+        command = sender.command(outgoing, queue, message.born_ms if message.born_ms >= 0 else NOW)
+        command.opaque = (opaque + number) & 0x7FFFFFFF
+        expected += encode_command(command)
+        fixed.append(sender.fixed_part(outgoing, queue))
+    assert frames(plain_ones, fixed, opaque, NOW) == b"".join(expected)
+
+
+def answer(
+    opaque: int, code: int = 0, remark: str | None = None, codec: Codec = Codec.ROCKETMQ, **fields: Any
+) -> bytes:
+    request = Command.request(RequestCode.SEND_MESSAGE_V2)
+    request.opaque = opaque
+    known = {"msg_id": "0A", "queue_id": 1, "queue_offset": 17, "transaction_id": "0102", **fields}
+    return b"".join(encode_command(Command.reply(request, code, SendReplyHeader(**known), remark), codec))
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_answers_of_the_broker(codec: Codec) -> None:
+    def done(opaque: int, body: bytes | None = None) -> bytes:
+        request = Command.request(RequestCode.ACK_MESSAGE)
+        request.opaque = opaque
+        reply = Command.reply(request, 0)
+        reply.body = body
+        return b"".join(encode_command(reply, codec))
+
+    pieces = [
+        answer(7, codec=codec),
+        answer(8, recall_handle="handle", queue_offset=0, codec=codec),
+        answer(10, transaction_id=None, codec=codec),
+        done(11),
+    ]
+    data, at, found = b"".join(pieces), 0, []
+    for piece in pieces:
+        read = succeeded(data, at)
+        assert read is not None and read[1] == at + len(piece)
+        at = read[1]
+        found.append((read[0], *read[2:]))
+    assert found == [
+        (7, 17, b"0102", b""), (8, 0, b"0102", b"handle"), (10, 17, b"", b""), (11, -1, b"", b""),
+    ]  # fmt: skip
+    for other in (
+        answer(9, code=10, codec=codec),
+        answer(9, remark="r", codec=codec),
+        done(1, b"x"),
+        pieces[0][:-1],
+        b"",
+    ):
+        assert succeeded(other, 0) is None
+    with pytest.raises(ValueError):
+        succeeded(data, len(data) + 1)
+
+
 def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError):
+        frames([], [b""], 0, NOW)
     with pytest.raises(ValueError):
         send_answer(b"1", -1, b"", b"")
     with pytest.raises(TypeError):

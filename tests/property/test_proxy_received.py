@@ -20,6 +20,7 @@ from rocketlake.model.sys_flag import BORN_HOST_V6, ZSTD, mark_compressed
 from rocketlake.protocol.headers.pop import PopReplyHeader
 from rocketlake.proxy.convert.incoming import message_of
 from rocketlake.proxy.convert.receipts import receipts
+from rocketlake.proxy.convert.taken import plainly_taken, taken
 from rocketlake.proxy.v2 import messages as v2
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":
@@ -27,6 +28,7 @@ if os.environ.get("ROCKETLAKE_PURE") == "1":
 
 from rocketlake.proxy.convert.received import ReceivedWriter
 
+RETRIES_MAX = 16
 POP_MS, INVISIBLE_MS, REVIVE_QUEUE, BROKER = 1_700_000_000_000, 60_500, 3, "broker-a"
 REPLY = PopReplyHeader(
     pop_time=POP_MS, invisible_time=INVISIBLE_MS, revive_qid=REVIVE_QUEUE, rest_num=0, start_offset_info="0 2 5;0 0 7"
@@ -35,7 +37,7 @@ HOST = encode_host("10.0.0.5", 10911)
 
 
 def writer(topic: str = "T", invisible_ms: int = INVISIBLE_MS) -> ReceivedWriter:
-    return ReceivedWriter(topic, BROKER, {2: 5, 0: 7}, POP_MS, invisible_ms, REVIVE_QUEUE)
+    return ReceivedWriter(topic, BROKER, {2: 5, 0: 7}, POP_MS, invisible_ms, REVIVE_QUEUE, RETRIES_MAX)
 
 
 def record(text: bytes = b"UNIQ_KEY\x010102\x02", body: bytes = b"body", topic: bytes = b"T", **fields: Any) -> bytes:
@@ -86,7 +88,7 @@ FULL = (
         record(FULL[:-1]),
         record(b"TRAN_MSG\x01true\x02PGROUP\x01T\x02UNIQ_KEY\x010102\x02"),
         record(queue_id=0, queue_offset=0, physical_offset=0, born_ms=0, store_ms=999, reconsume_times=15),
-        record(queue_id=7, queue_offset=1 << 40),
+        record(queue_offset=1 << 40),
         record(body=gzip.compress(b"x" * 1000), sys_flag=1),
         record(body=b"", body_crc=0),
         record(body=bytes(70_000)),
@@ -117,6 +119,8 @@ def test_usual_records_are_plain(data: bytes) -> None:
         record(sys_flag=BORN_HOST_V6, born_host=encode_host("::1", 1)),
         record(body_crc=1),
         record(queue_offset=-1),
+        record(queue_id=7),
+        record(reconsume_times=RETRIES_MAX + 1),
     ],
 )
 def test_records_that_are_not_plain(data: bytes) -> None:
@@ -127,19 +131,19 @@ def test_many_records() -> None:
     pieces = [
         record(queue_offset=105),
         record(topic=b"other"),
-        record(queue_id=4, queue_offset=9),
+        record(queue_id=0, queue_offset=9),
         record(queue_id=4, queue_offset=10),
     ]
     data = b"".join(pieces)
     found = writer().write(data + record()[:50])
     assert [data[each.start : each.end] for each in found] == pieces
-    assert [each.response is None for each in found] == [False, True, False, False]
+    assert [each.response is None for each in found] == [False, True, False, True]
     start = f"{POP_MS} {INVISIBLE_MS} {REVIVE_QUEUE} 0 {BROKER}"
     assert [each.handle for each in found] == [
         f"5 {start} 2 105 987654".encode(),
         None,
-        f"9 {start} 4 9 987654".encode(),
-        f"9 {start} 4 10 987654".encode(),
+        f"7 {start} 0 9 987654".encode(),
+        None,
     ]
 
 
@@ -153,7 +157,7 @@ def test_a_topic_with_a_namespace() -> None:
 def test_names_that_do_not_fit() -> None:
     for broker in ("", "b" * 128, "größe"):
         with pytest.raises(ValueError):
-            ReceivedWriter("T", broker, {}, 1, 2, 3)
+            ReceivedWriter("T", broker, {}, 1, 2, 3, 4)
 
 
 all_names = st.sampled_from(sorted(names.SYSTEM)) | st.text(
@@ -207,3 +211,38 @@ def test_damaged_records(properties: list[tuple[str, str]], at: int, piece: byte
         assert found.response is None
     else:
         compare(bytes(data))
+
+
+@given(st.lists(st.tuples(pairs, st.binary(max_size=30), st.sampled_from((2, 2, 0))), min_size=1, max_size=4))
+def test_a_whole_answer(drawn: list[tuple[list[tuple[str, str]], bytes, int]]) -> None:
+    pieces = [record(text_of(each), body, queue_id=queue_id) for each, body, queue_id in drawn]
+    plain = plainly_taken(b"".join(pieces), REPLY, "T", BROKER, INVISIBLE_MS, RETRIES_MAX)
+    if plain is None:
+        assert not all(compare(piece) for piece in pieces)
+        return
+    stored = [decode_record(piece, decompress=False) for piece in pieces]
+    expected = [taken(*both, INVISIBLE_MS) for both in zip(stored, receipts(REPLY, stored, BROKER), strict=True)]
+    assert [each.handle for each in plain] == [each.handle for each in expected]
+    assert [each.receipt for each in plain] == receipts(REPLY, stored, BROKER)
+    read = v2.ReceiveMessageResponse.FromString
+    assert [read(each.response) for each in plain] == [read(each.response) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("changed", "records"),
+    [
+        ({"start_offset_info": None}, record()),
+        ({"start_offset_info": "0 2"}, record()),
+        ({"start_offset_info": "0 2 x"}, record()),
+        ({"start_offset_info": "1 2 5"}, record()),
+        ({"order_count_info": "0 2 1"}, record()),
+        ({"invisible_time": INVISIBLE_MS + 1}, record()),
+        ({}, record() + record(topic=b"%RETRY%g_T")),
+        ({}, record() + record()[:-1]),
+        ({}, b""),
+    ],
+)
+def test_answers_that_the_ordinary_way_reads(changed: dict[str, Any], records: bytes) -> None:
+    fields = {"pop_time": POP_MS, "invisible_time": INVISIBLE_MS, "revive_qid": 3, "rest_num": 0}
+    reply = PopReplyHeader(**{**fields, "start_offset_info": "0 2 5", **changed})
+    assert plainly_taken(records, reply, "T", BROKER, INVISIBLE_MS, RETRIES_MAX) is None

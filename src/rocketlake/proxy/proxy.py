@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.pure_import import has_kernel
 from rocketlake.base.service import Service, stop_each
 from rocketlake.net.client import NetClient
 from rocketlake.net.gate.access_gate import AccessGate
@@ -29,7 +30,6 @@ from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Callers
 from rocketlake.proxy.services.clients import Clients
 from rocketlake.proxy.services.messaging import bind
-from rocketlake.proxy.services.plain_sends import PlainSends
 from rocketlake.proxy.services.received import Received
 from rocketlake.proxy.services.receives import Receives
 from rocketlake.proxy.services.renewals import Renewals
@@ -44,6 +44,8 @@ _CALL_MS: Final = 30_000
 _MESSAGE_ROOM_BYTES: Final = 64 << 10
 _ALPN: Final = ("h2",)
 _SEND: Final = "/apache.rocketmq.v2.MessagingService/SendMessage"
+_KERNEL: Final = "rocketlake.proxy.convert.plain_messages"
+_ACK: Final = "/apache.rocketmq.v2.MessagingService/AckMessage"
 _TELEMETRY: Final = "/apache.rocketmq.v2.MessagingService/Telemetry"
 
 
@@ -106,8 +108,13 @@ class Proxy(Service):
         self.adopt(*self._parts)
 
     def _bind(self, callers: Callers, body_bytes_max: Callable[[], int]) -> None:
+        kept = Limits(body_bytes_max=body_bytes_max())
+
         def limits() -> Limits:
-            return Limits(body_bytes_max=body_bytes_max())
+            nonlocal kept
+            if kept.body_bytes_max != (size := body_bytes_max()):
+                kept = Limits(body_bytes_max=size)
+            return kept
 
         received = Received(self.cluster)
         self.renewals = renewals = Renewals(received, self.clients.is_connected, self._clock)
@@ -128,10 +135,20 @@ class Proxy(Service):
             "RecallMessage": self.transactions.recall,
         }
         bind(self.server, callers, serves, {"ReceiveMessage": receives.receive})
-        ordinary = self.server.methods[_SEND.encode()].serve
-        plain = PlainSends(self.cluster, callers, sends, limits, self._clock, ordinary)
-        self.server.add(_SEND, plain.serve)
+        if has_kernel(_KERNEL):
+            self._serve_plain_calls(callers, sends, limits)
         self.server.add(_TELEMETRY, self.clients.telemetry, takes_stream=True)
+
+    def _serve_plain_calls(self, callers: Callers, sends: Sends, limits: Callable[[], Limits]) -> None:
+        """Put the short ways before the ordinary ones."""
+        from rocketlake.proxy.services.plain_acks import PlainAcks
+        from rocketlake.proxy.services.plain_sends import PlainSends
+        from rocketlake.proxy.services.runs import take_answers
+
+        send, ack = (self.server.methods[path.encode()].serve for path in (_SEND, _ACK))
+        self.server.add(_SEND, PlainSends(self.cluster, callers, sends, limits, self._clock, send).serve)
+        self.server.add(_ACK, PlainAcks(self.cluster, callers, self.renewals, self._clock, ack).serve)
+        self.cluster.net.dispatcher.serve_runs(take_answers, ())
 
     @property
     def address(self) -> str:

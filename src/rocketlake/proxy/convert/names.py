@@ -21,12 +21,16 @@ from rocketlake.proxy.convert.refusal import Refused
 from rocketlake.proxy.v2 import messages as v2
 from rocketlake.proxy.v2.messages import Code
 
-__all__ = ["group_of", "resource_of", "topic_of"]
+__all__ = ["group_named", "group_of", "resource_of", "topic_named", "topic_of"]
 
 
 def topic_of(resource: Any) -> str:
     """The topic of a `v2.Resource`. Refused: ILLEGAL_TOPIC. Its namespace is not looked at, as Apache's proxy does."""
-    name: str = resource.name
+    return topic_named(resource.name)
+
+
+def topic_named(name: str) -> str:
+    """The same name, if clients may give it. Refused: ILLEGAL_TOPIC."""
     try:
         check_topic(name)
     except UsageError as error:
@@ -38,7 +42,11 @@ def topic_of(resource: Any) -> str:
 
 def group_of(resource: Any) -> str:
     """The consumer group of a `v2.Resource`. Refused: ILLEGAL_CONSUMER_GROUP."""
-    name: str = resource.name
+    return group_named(resource.name)
+
+
+def group_named(name: str) -> str:
+    """The same name, if clients may give it. Refused: ILLEGAL_CONSUMER_GROUP."""
     try:
         check_group(name)
     except UsageError as error:

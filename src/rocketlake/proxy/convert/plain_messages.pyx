@@ -1,7 +1,7 @@
-"""Sends and acknowledgements of gRPC clients, read without a protobuf object; the answers to them.
+"""Sends of gRPC clients, read without a protobuf object and written as requests of RocketMQ.
 
-Owns        which requests are plain; reading them into what a broker stores; the bytes of answers that say OK.
-Must not know   connections, queues, which topics there are.
+Owns        which sends are plain; reading them into what a broker stores; the bytes of the requests that store it.
+Must not know   connections, queues, which topics there are, answers (plain_answers.pyx).
 
 Kernel: Cython without a Python form. protobuf and outgoing.py are the truth. A send is plain if they would take it, and
 the properties made of it would be these. A request that is not plain gives None, and the ordinary path takes or refuses
@@ -13,15 +13,18 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from rocketlake.broker.hot.plain_header cimport PREFIX_BYTES, put, put_prefix
 from rocketlake.codec.name_set cimport NameSet
 from rocketlake.codec.property_scan cimport NAME_END, VALUE_END, Slice
+from rocketlake.codec.record_layout cimport store32
+from rocketlake.codec.record_run cimport put_number as put_digits
 from rocketlake.model.property_names import FAMILIES, SYSTEM
-from rocketlake.proxy.v2.wire cimport (
-    BYTES, NUMBER, is_blank, is_printable, number_bytes, put_head, put_text, read_bytes, read_number, text_bytes,
-)
-from rocketlake.proxy.v2.enums import Code, MessageType
+from rocketlake.protocol.language import LANGUAGE_CODES, OUR_LANGUAGE
+from rocketlake.protocol.versions import OUR_VERSION
+from rocketlake.proxy.v2.wire cimport BYTES, NUMBER, bytes_of, is_blank, is_printable, read_bytes, read_number, read_pair
+from rocketlake.proxy.v2.enums import MessageType
 
-__all__ = ["PlainMessage", "SendReader", "ack_answer", "read_acks", "send_answer"]
+__all__ = ["PlainMessage", "SendReader", "frames"]
 
 cdef enum:
     LISTED_MAX = 64  # user properties, keys, entries of an acknowledgement
@@ -32,6 +35,8 @@ cdef enum:
     ENCODING_MAX = 2
     TYPE_MAX = 6
     DIGITS_MAX = 20
+    SEND_MESSAGE_V2 = 310
+    FRAME_BYTES = 120  # of a frame without fixed fields, properties and body
     TRANSACTION = 4  # of MessageType, as the others
     NORMAL = 1
     FIFO = 2
@@ -40,10 +45,10 @@ cdef enum:
 cdef int64_t SECONDS_MAX = 253402300799
 cdef NameSet _reserved = NameSet(SYSTEM)
 cdef NameSet _families = NameSet(FAMILIES)
-cdef bytes _OK = b"\x08\xa0\x9c\x01\x12\x02OK"
-cdef Py_ssize_t OK_BYTES = len(_OK)
+cdef int LANGUAGE = LANGUAGE_CODES[OUR_LANGUAGE]
+cdef int VERSION = OUR_VERSION
 
-if (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION) != (1, 2, 3, 4) or Code.OK != 20000:
+if (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION) != (1, 2, 3, 4):
     raise ImportError("the numbers of the enums have changed")
 
 cdef struct Parts:
@@ -81,6 +86,30 @@ cdef class PlainMessage:
     cdef readonly int sys_flag
     cdef readonly int type
     cdef readonly int64_t born_ms
+
+    cdef Py_ssize_t frame_room(self) noexcept:
+        """Bytes that its frame takes at most, without the fixed fields."""
+        return FRAME_BYTES + PyBytes_GET_SIZE(self.properties) + self._body_size
+
+    cdef uint8_t* put_frame(self, uint8_t* start, bytes fixed, int64_t opaque, int64_t now_ms) noexcept:
+        """The SEND_MESSAGE_V2 that stores it."""
+        cdef const uint8_t* body = <const uint8_t*>PyBytes_AS_STRING(self._request) + self._body_at
+        cdef uint8_t* at = start + PREFIX_BYTES
+        cdef uint8_t* fields
+        at[0], at[1] = SEND_MESSAGE_V2 >> 8, SEND_MESSAGE_V2 & 0xFF
+        at[2] = LANGUAGE
+        at[3], at[4] = VERSION >> 8, VERSION & 0xFF
+        store32(at + 5, opaque)
+        store32(at + 9, 0)
+        store32(at + 13, 0)
+        fields = at + 21
+        at = put(fields, fixed)
+        at = _put_number_field(at, c"g", self.born_ms if self.born_ms >= 0 else now_ms)
+        at = _put_field(at, c"i", self.properties)
+        store32(fields - 4, at - fields)
+        memcpy(at, body, self._body_size)
+        put_prefix(start, at - start - PREFIX_BYTES, self._body_size, 1)
+        return at + self._body_size
 
     @property
     def body(self):
@@ -141,9 +170,9 @@ cdef class SendReader:
         made._request = request
         made._body_at = parts.body.at - <const uint8_t*>PyBytes_AS_STRING(request)
         made._body_size = parts.body.size
-        made.topic = _bytes_of(parts.topic)
-        made.message_id = _bytes_of(parts.id)
-        made.group = _bytes_of(parts.group)
+        made.topic = bytes_of(parts.topic)
+        made.message_id = bytes_of(parts.id)
+        made.group = bytes_of(parts.group)
         made.born_ms = parts.born_ms
         made.sys_flag = COMPRESSED if parts.encoding == GZIP else 0
         if parts.type == TRANSACTION:
@@ -199,25 +228,9 @@ cdef bint _read_message(Parts* parts, Slice whole) noexcept:
 cdef bint _read_topic(Parts* parts, Slice whole) noexcept:
     """resource_namespace 1, name 2."""
     cdef Slice found[2]
-    if not _read_pair(whole, found):
+    if not read_pair(whole, found):
         return False
     parts.topic = found[1]
-    return True
-
-
-cdef bint _read_pair(Slice whole, Slice* found) noexcept:
-    """A message of two texts, of which each may be missing."""
-    cdef const uint8_t* at = whole.at
-    cdef const uint8_t* end = whole.at + whole.size
-    cdef int number
-    found[0].size = found[1].size = 0
-    while at < end:
-        number = (at[0] >> 3) - 1
-        if at[0] & 7 != BYTES or not 0 <= number <= 1 or found[number].size:
-            return False
-        at = read_bytes(at + 1, end, &found[number])
-        if at == NULL or not is_printable(found[number]):
-            return False
     return True
 
 
@@ -226,7 +239,7 @@ cdef bint _read_property(Parts* parts, Slice whole) noexcept:
     cdef Slice found[2]
     cdef Slice name
     cdef int number
-    if parts.properties == LISTED_MAX or not _read_pair(whole, found):
+    if parts.properties == LISTED_MAX or not read_pair(whole, found):
         return False
     name = found[0]
     if name.size == 0 or found[1].size == 0 or _reserved.has(name.at, name.size) or _families.has_start(name.at, name.size):
@@ -354,10 +367,6 @@ cdef bint _is_digest(Slice whole) noexcept:
     return True
 
 
-cdef bytes _bytes_of(Slice text):
-    return PyBytes_FromStringAndSize(<const char*>text.at, text.size) if text.size else b""
-
-
 cdef bytes _properties(Parts* parts, bytes peer):
     """The text of the properties that `outgoing.properties_of` makes."""
     cdef Slice host = parts.born_host
@@ -427,92 +436,35 @@ cdef uint8_t* _put_decimal(uint8_t* at, const char* name, Py_ssize_t size, int64
     return at + 1
 
 
-def send_answer(bytes message_id not None, int64_t offset, bytes transaction_id not None, bytes recall_handle not None):
-    """A SendMessageResponse of one entry that says OK."""
-    cdef Py_ssize_t size = text_bytes(OK_BYTES)
-    cdef bytes made
+def frames(list messages not None, list fixed not None, int64_t opaque, int64_t now_ms):
+    """The requests that store these messages, back to back, numbered from `opaque` on.
+
+    `fixed`: for each message the fields that name its queue (`Sender.fixed_part` of client/calls/send.py), encoded.
+    """
+    cdef PlainMessage message
+    cdef Py_ssize_t size = 0
+    cdef bytes part, written
     cdef uint8_t* at
-    if offset < 0:
-        raise ValueError(f"no queue offset: {offset}")
-    if message_id:
-        size += text_bytes(PyBytes_GET_SIZE(message_id))
-    if transaction_id:
-        size += text_bytes(PyBytes_GET_SIZE(transaction_id))
-    if offset:
-        size += 1 + number_bytes(offset)
-    if recall_handle:
-        size += text_bytes(PyBytes_GET_SIZE(recall_handle))
-    made = PyBytes_FromStringAndSize(NULL, text_bytes(OK_BYTES) + text_bytes(size))
-    at = <uint8_t*>PyBytes_AS_STRING(made)
-    at = _put_ok(at)
-    at = _put_ok(put_head(at, 2, BYTES, size))
-    at = _put_bytes(_put_bytes(at, 2, message_id), 3, transaction_id)
-    if offset:
-        at = put_head(at, 4, NUMBER, offset)
-    _put_bytes(at, 5, recall_handle)
-    return made
+    if len(messages) != len(fixed) or opaque < 0:
+        raise ValueError(f"{len(messages)} messages, fields of {len(fixed)}, from number {opaque}")
+    for message, part in zip(messages, fixed):
+        size += message.frame_room() + len(part)
+    written = PyBytes_FromStringAndSize(NULL, size)
+    at = <uint8_t*>PyBytes_AS_STRING(written)
+    for message, part in zip(messages, fixed):
+        at = message.put_frame(at, part, opaque & 0x7FFFFFFF, now_ms)
+        opaque += 1
+    return written[:at - <uint8_t*>PyBytes_AS_STRING(written)]
 
 
-cdef uint8_t* _put_ok(uint8_t* at) noexcept:
-    """A status as field 1."""
-    return put_text(at, 1, <const uint8_t*>PyBytes_AS_STRING(_OK), OK_BYTES)
+cdef uint8_t* _put_field(uint8_t* at, uint8_t name, bytes value) noexcept:
+    at[0], at[1], at[2] = 0, 1, name
+    store32(at + 3, PyBytes_GET_SIZE(value))
+    return put(at + 7, value)
 
 
-cdef uint8_t* _put_bytes(uint8_t* at, int field, bytes text) noexcept:
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
-    return put_text(at, field, <const uint8_t*>PyBytes_AS_STRING(text), size) if size else at
-
-
-def read_acks(bytes request not None):
-    """(group, topic, [(message id, receipt handle), ...]) of an AckMessageRequest, in bytes; None if it is not plain."""
-    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(request)
-    cdef const uint8_t* end = at + PyBytes_GET_SIZE(request)
-    cdef Slice names[2]
-    cdef Slice found
-    cdef Slice pair[2]
-    cdef int which
-    cdef list entries = []
-    names[0].size = names[1].size = 0
-    while at < end:
-        which = (at[0] >> 3) - 1
-        if at[0] & 7 != BYTES or not 0 <= which <= 2:
-            return None
-        at = read_bytes(at + 1, end, &found)
-        if at == NULL or not _read_pair(found, pair):
-            return None
-        if which == 2:
-            entries.append((_bytes_of(pair[0]), _bytes_of(pair[1])))
-        elif names[which].size or pair[1].size == 0:
-            return None
-        else:
-            names[which] = pair[1]
-    if not names[0].size or not names[1].size or not entries:
-        return None
-    return _bytes_of(names[0]), _bytes_of(names[1]), entries
-
-
-def ack_answer(list entries not None):
-    """An AckMessageResponse that says OK to each entry: (message id, receipt handle) in bytes."""
-    cdef Py_ssize_t total = text_bytes(OK_BYTES)
-    cdef bytes message_id, handle, made
-    cdef uint8_t* at
-    for message_id, handle in entries:
-        total += text_bytes(_entry_bytes(message_id, handle))
-    made = PyBytes_FromStringAndSize(NULL, total)
-    at = _put_ok(<uint8_t*>PyBytes_AS_STRING(made))
-    for message_id, handle in entries:
-        at = put_head(at, 2, BYTES, _entry_bytes(message_id, handle))
-        at = _put_bytes(_put_bytes(at, 1, message_id), 2, handle)
-        at = put_text(at, 3, <const uint8_t*>PyBytes_AS_STRING(_OK), OK_BYTES)
-    return made
-
-
-cdef Py_ssize_t _entry_bytes(bytes message_id, bytes handle) except -1:
-    cdef Py_ssize_t size = text_bytes(OK_BYTES)
-    if message_id is None or handle is None:
-        raise TypeError("an entry is (message id, receipt handle) in bytes")
-    if message_id:
-        size += text_bytes(PyBytes_GET_SIZE(message_id))
-    if handle:
-        size += text_bytes(PyBytes_GET_SIZE(handle))
-    return size
+cdef uint8_t* _put_number_field(uint8_t* at, uint8_t name, int64_t number) noexcept:
+    cdef Py_ssize_t size = put_digits(at + 7, number)
+    at[0], at[1], at[2] = 0, 1, name
+    store32(at + 3, size)
+    return at + 7 + size

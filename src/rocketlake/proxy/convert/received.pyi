@@ -10,6 +10,13 @@ class Received:
 
 class ReceivedWriter:
     def __init__(
-        self, topic: str, broker_name: str, starts: dict[int, int], pop_ms: int, invisible_ms: int, revive_queue: int
+        self,
+        topic: str,
+        broker_name: str,
+        starts: dict[int, int],
+        pop_ms: int,
+        invisible_ms: int,
+        revive_queue: int,
+        retries_max: int,
     ) -> None: ...
     def write(self, records: bytes) -> list[Received]: ...

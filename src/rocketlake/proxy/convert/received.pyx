@@ -100,10 +100,12 @@ cdef class ReceivedWriter:
     cdef bytes _middle
     cdef bytes _duration
     cdef dict _starts
+    cdef int64_t _retries_max
 
     def __init__(self, str topic not None, str broker_name not None, dict starts not None, int64_t pop_ms,
-                 int64_t invisible_ms, int revive_queue):
-        """`starts`: queue id -> start offset of its check point. A broker name that is not short ASCII: ValueError."""
+                 int64_t invisible_ms, int revive_queue, int64_t retries_max):
+        """`starts`: queue id -> start offset of its check point; a record of another queue is not plain, nor is one that
+        was tried more often than `retries_max`. A broker name that is not short ASCII: ValueError."""
         cdef bytes broker = broker_name.encode()
         if not broker.isascii() or not 0 < len(broker) <= BROKER_MAX or not 0 <= invisible_ms < 1 << 50:
             raise ValueError(f"broker {broker_name!r}, {invisible_ms} ms")
@@ -111,7 +113,8 @@ cdef class ReceivedWriter:
         self._resource = resource_of(topic).SerializeToString()
         self._middle = f" {pop_ms} {invisible_ms} {revive_queue} 0 {broker_name} ".encode()
         self._duration = _time(invisible_ms) if invisible_ms else b""
-        self._starts = dict(starts)
+        self._starts = starts
+        self._retries_max = min(retries_max, RECONSUMES_MAX)
 
     def write(self, bytes records not None):
         """A Received for each record; the last one's end is behind the last whole record."""
@@ -156,11 +159,14 @@ cdef class ReceivedWriter:
             return 0
         if not (0 <= <int64_t>load64(record + BORN_MS_AT) < 1 << 47 and 0 <= <int64_t>load64(record + STORE_MS_AT) < 1 << 47):
             return 0
-        if load32(record + RECONSUMED_AT) > RECONSUMES_MAX or <int32_t>load32(record + STORE_HOST_AT + 4) < 0:
+        start = self._starts.get(queue_id)
+        if start is None:
+            return 0
+        if load32(record + RECONSUMED_AT) > self._retries_max or <int32_t>load32(record + STORE_HOST_AT + 4) < 0:
             return 0
         if body.size and checksum_of(body.at, body.size) & 0x7FFFFFFF != load32(record + CRC_AT):
             return 0
-        handle_size = self._put_handle(handle, self._starts.setdefault(queue_id, queue_offset), queue_id, queue_offset,
+        handle_size = self._put_handle(handle, start, queue_id, queue_offset,
                                        <int64_t>load64(record + PHYSICAL_OFFSET_AT))
         one.message_id = PyBytes_FromStringAndSize(<const char*>marks.unique_key.at, marks.unique_key.size)
         one.handle = PyBytes_FromStringAndSize(<const char*>handle, handle_size)

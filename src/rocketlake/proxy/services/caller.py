@@ -58,6 +58,10 @@ class Callers:
         self._monotonic = monotonic
         self._call_ms = call_ms
 
+    def may_all(self, call: Call) -> bool:
+        """True for a call that needs no look at who made it: the server asks nobody, and the call names its client."""
+        return not self._gate.asks_who and bool(call.headers.get(b"x-mq-client-id", b"").strip())
+
     def of(self, call: Call) -> Caller:
         """Refused CLIENT_ID_REQUIRED, UNAUTHORIZED."""
         client_id = call.header("x-mq-client-id").strip()[:_ID_MAX]

@@ -1,42 +1,91 @@
 """Plain sends: one message that needs no protobuf object, to a broker whose link is ready. Served without a task.
 
-Owns        when a send is plain, its answer.
-Must not know   the bytes of messages (convert/plain_messages.pyx), any rule: what is not plain, or cannot be sent at
-            once, goes the ordinary way (sends.py), which is the truth.
-
-All plain sends of a chunk are written in that turn of the loop, so they reach the broker as one chunk.
+Owns        when a send is plain, its request and its answer.
+Must not know   the bytes of messages (convert/plain_messages.pyx), how brokers are asked (runs.py); any rule: what is
+            not plain, or cannot be sent at once, goes the ordinary way (sends.py), which is the truth.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from rocketlake.auth.action import Action, on_topic
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RemoteError, RocketLakeError
-from rocketlake.base.pure_import import has_kernel
-from rocketlake.client.calls.send import Outgoing, SendResult, SendStatus, result_of
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
+from rocketlake.client.calls.send import Outgoing, SendStatus, result_of
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.gate.signing import Sign
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.proxy.cluster import Cluster
 from rocketlake.proxy.convert.limits import Limits
-from rocketlake.proxy.convert.refusal import status_of
+from rocketlake.proxy.convert.plain_answers import send_answer
+from rocketlake.proxy.convert.plain_messages import PlainMessage, SendReader, frames
+from rocketlake.proxy.convert.refusal import common_status, status_of
 from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.services.caller import Callers
+from rocketlake.proxy.services.runs import PlainCall, Runs
 from rocketlake.proxy.services.sends import Sends, entry_of
 from rocketlake.proxy.v2 import messages as v2
 
-if TYPE_CHECKING:
-    from rocketlake.proxy.convert.plain_messages import PlainMessage, SendReader
-
 __all__ = ["PlainSends"]
 
-_KERNEL: Final = "rocketlake.proxy.convert.plain_messages"
-_SEND_MS: Final = 3000
+_SEND_SECONDS: Final = 3.0
+
+
+@dataclass(slots=True)
+class _Target:
+    """Where the plain messages of one topic and type go in this turn."""
+
+    topic: str
+    queues: tuple[MessageQueue, ...]
+    fixed: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
+    """Fields of a request by broker name, queue id and system flag; see Sender.fixed_part."""
+
+
+class _Sent(PlainCall):
+    """One send."""
+
+    __slots__ = ("plain", "queue", "sends", "target")
+
+    def __init__(
+        self, sends: PlainSends, call: Call, request: bytes, plain: PlainMessage, target: _Target, queue: MessageQueue
+    ) -> None:
+        super().__init__(call, request)
+        self.sends = sends
+        self.plain = plain
+        self.target = target
+        self.queue = queue
+
+    @property
+    def outgoing(self) -> Outgoing:
+        """The message as the ordinary way sends it."""
+        plain = self.plain
+        message_id, body = plain.message_id.decode(), bytes(plain.body)
+        return Outgoing(self.target.topic, message_id, body, plain.properties, sys_flag=plain.sys_flag)
+
+    def succeed(self, queue_offset: int, transaction_id: bytes, recall_handle: bytes) -> bool:
+        """See PlainCall."""
+        if queue_offset < 0:
+            return False
+        self.call.answer(send_answer(self.plain.message_id, queue_offset, transaction_id, recall_handle))
+        return True
+
+    def set_result(self, answer: Command) -> None:
+        """See PlainCall."""
+        self.sends.answered(self, answer)
+
+    def set_exception(self, error: LinkError) -> None:
+        """See PlainCall."""
+        self.sends.failed(self, error)
+
+    def give_up(self) -> None:
+        """See PlainCall."""
+        if not self.call.is_over:
+            self.sends.ordinary(self.call, self.request)
 
 
 class PlainSends:
@@ -52,90 +101,104 @@ class PlainSends:
         ordinary: Callable[[Call, bytes], object],
     ) -> None:
         """`ordinary`: serves a send that is not plain."""
+        self.ordinary = ordinary
         self._cluster = cluster
         self._callers = callers
         self._sends = sends
         self._limits = limits
         self._clock = clock
-        self._ordinary = ordinary
-        self._made_for: Limits | None = None
-        self._reader: SendReader | None = None
-        self._has_kernel = has_kernel(_KERNEL)
+        self._made_for = limits()
+        self._reader = SendReader(self._made_for)
+        self._targets: dict[tuple[bytes, int], _Target] = {}
+        self._runs = Runs(cluster.net, self._frames, self._targets.clear)
 
     def serve(self, call: Call, message: bytes) -> None:
         """See Method."""
         try:
-            is_sent = self._has_kernel and self._begin(call, message)
+            is_taken = self._take(call, message)
         except RocketLakeError:  # the ordinary way says what is wrong
-            is_sent = False
-        if not is_sent:
-            self._ordinary(call, message)
+            is_taken = False
+        if not is_taken:
+            self.ordinary(call, message)
 
-    def _begin(self, call: Call, message: bytes) -> bool:
-        """Send it to its broker, if it is plain, allowed, and the broker's link is ready."""
-        plain = self._read(message, call.link.address.encode())
+    def _take(self, call: Call, message: bytes) -> bool:
+        """Put it into the run of its broker, if it is plain and allowed."""
+        limits = self._limits()
+        if limits is not self._made_for:
+            self._reader, self._made_for = SendReader(limits), limits
+        plain = self._reader.read(message, call.link.address.encode(), self._clock.now_ms())
         if plain is None or plain.type == v2.MessageType.TRANSACTION:
             return False
-        topic = str(plain.topic, "utf-8", "replace")
-        queues = self._cluster.known_queues(topic, plain.type)
-        if not queues:
+        target = self._targets.get((plain.topic, plain.type)) or self._find(plain)
+        if target is None:
             return False
-        caller = self._callers.of(call)
-        caller.need(on_topic(topic, Action.PUB))
-        if caller.remaining_ms <= 0:
+        if not self._callers.may_all(call):
+            self._callers.of(call).need(on_topic(target.topic, Action.PUB))
+        now = self._clock.monotonic()
+        until = now + _SEND_SECONDS if call.deadline is None else min(call.deadline, now + _SEND_SECONDS)
+        if until <= now:
             return False
-        queue = self._sends.queue_of(plain.group.decode(), queues)
-        address = self._cluster.master(queue.broker_name)
-        outgoing = Outgoing(
-            topic, plain.message_id.decode(), bytes(plain.body), plain.properties, sys_flag=plain.sys_flag
-        )
-        born_ms = plain.born_ms if plain.born_ms >= 0 else self._clock.now_ms()
-        command = self._sends.sender(topic).command(outgoing, queue, born_ms)
-        asked = self._cluster.net.start_now(address, command, min(_SEND_MS, caller.remaining_ms))
-        if asked is None:
-            return False
-        asked.add_done_callback(partial(self._answered, call, message, outgoing, queue, address))
+        queue = self._sends.queue_of(plain.group.decode(), target.queues)
+        self._runs.add(self._cluster.master(queue.broker_name), _Sent(self, call, message, plain, target, queue), until)
         return True
 
-    def _read(self, message: bytes, peer: bytes) -> PlainMessage | None:
-        limits = self._limits()
-        if self._reader is None or limits != self._made_for:
-            from rocketlake.proxy.convert.plain_messages import SendReader
+    def _find(self, plain: PlainMessage) -> _Target | None:
+        topic = plain.topic.decode("ascii")
+        queues = self._cluster.known_queues(topic, plain.type)
+        if not queues:
+            return None
+        target = self._targets[plain.topic, plain.type] = _Target(topic, queues)
+        return target
 
-            self._reader, self._made_for = SendReader(limits), limits
-        return self._reader.read(message, peer, self._clock.now_ms())
+    # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _answered(
-        self,
-        call: Call,
-        message: bytes,
-        outgoing: Outgoing,
-        queue: MessageQueue,
-        address: str,
-        asked: asyncio.Future[Command],
-    ) -> None:
+    def _frames(self, sent: list[_Sent], first: int) -> bytes:
+        sign = self._cluster.net.sign
+        if sign is not None:
+            return b"".join([self._signed(each, first + number, sign) for number, each in enumerate(sent)])
+        plain = [each.plain for each in sent]
+        return frames(plain, [self._fixed(each) for each in sent], first, self._clock.now_ms())
+
+    def _fixed(self, each: _Sent) -> bytes:
+        queue, fixed = each.queue, each.target.fixed
+        key = queue.broker_name, queue.queue_id, each.plain.sys_flag
+        part = fixed.get(key)
+        if part is None:
+            part = fixed[key] = self._sends.sender(each.target.topic).fixed_part(each.outgoing, queue)
+        return part
+
+    def _signed(self, each: _Sent, opaque: int, sign: Sign) -> bytes:
+        born_ms = each.plain.born_ms if each.plain.born_ms >= 0 else self._clock.now_ms()
+        command = self._sends.sender(each.target.topic).command(each.outgoing, each.queue, born_ms)
+        command.opaque = opaque & 0x7FFFFFFF
+        sign(command)
+        return b"".join(encode_command(command))
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def answered(self, each: _Sent, answer: Command) -> None:
+        """An answer that is no plain success."""
+        if answer.code == ResponseCode.GO_AWAY:  # not stored: the ordinary way asks on a new link
+            each.give_up()
+            return
         try:
-            answer = asked.result()
-            if answer.code == ResponseCode.GO_AWAY:  # not stored: the ordinary way asks on a new link
-                self._ordinary(call, message)
-                return
-            result = result_of(answer, outgoing, queue, address)
-        except (RocketLakeError, asyncio.CancelledError) as error:
-            if not isinstance(error, RemoteError):
-                self._sends.doubt(outgoing.topic)
-            entry = v2.SendResultEntry(status=status_of(error))
+            result = result_of(answer, each.outgoing, each.queue, "")
+        except RocketLakeError as error:
+            self.failed(each, error)
+            return
+        if result.status is SendStatus.OK:
+            ids = result.transaction_id.encode(), result.recall_handle.encode()
+            each.call.answer(send_answer(each.plain.message_id, result.queue_offset, *ids))
         else:
-            if result.status is SendStatus.OK:
-                call.answer(_answer_of(result))
-                return
-            entry = entry_of(result)
-        call.refusal = v2.Code(entry.status.code).name
-        call.answer(v2.SendMessageResponse(status=entry.status, entries=[entry]).SerializeToString())
+            _answer(each, entry_of(result))
+
+    def failed(self, each: _Sent, error: RocketLakeError) -> None:
+        """The broker has refused the message, or does not say what became of it."""
+        if not isinstance(error, RemoteError):
+            self._sends.doubt(each.target.topic)
+        _answer(each, v2.SendResultEntry(status=status_of(error)))
 
 
-def _answer_of(result: SendResult) -> bytes:
-    from rocketlake.proxy.convert.plain_messages import send_answer
-
-    return send_answer(
-        result.message_id.encode(), result.queue_offset, result.transaction_id.encode(), result.recall_handle.encode()
-    )
+def _answer(each: _Sent, entry: Any) -> None:
+    each.call.refusal = v2.Code(entry.status.code).name
+    each.call.answer(v2.SendMessageResponse(status=common_status([entry.status]), entries=[entry]).SerializeToString())

@@ -15,10 +15,23 @@ from rocketlake.proxy.cluster import ASK_MS, Cluster
 from rocketlake.proxy.convert.end import dead_letter
 from rocketlake.proxy.convert.receipts import Receipt
 
-__all__ = ["RETURNED_MS", "Received"]
+__all__ = ["RETURNED_MS", "Received", "ack_request"]
 
 RETURNED_MS: Final = 1000
 """A message that its client does not want comes again so soon."""
+
+
+def ack_request(topic: str, group: str, receipt: Receipt) -> Command:
+    """What says to a broker that the message is done with; `topic`: the one that was popped."""
+    handle = receipt.handle
+    header = AckHeader(
+        consumer_group=group,
+        topic=receipt.topic(topic, group),
+        queue_id=handle.queue_id,
+        extra_info=str(handle),
+        offset=handle.offset,
+    )
+    return Command.request(RequestCode.ACK_MESSAGE, header)
 
 
 class Received:
@@ -29,16 +42,8 @@ class Received:
 
     async def ack(self, topic: str, group: str, receipt: Receipt, timeout_ms: float = ASK_MS) -> None:
         """The message is done with. RemoteError, LinkError."""
-        handle = receipt.handle
-        header = AckHeader(
-            consumer_group=group,
-            topic=receipt.topic(topic, group),
-            queue_id=handle.queue_id,
-            extra_info=str(handle),
-            offset=handle.offset,
-        )
         await self._cluster.ask_master(
-            topic, handle.broker_name, lambda: Command.request(RequestCode.ACK_MESSAGE, header), timeout_ms
+            topic, receipt.handle.broker_name, lambda: ack_request(topic, group, receipt), timeout_ms
         )
 
     async def change(

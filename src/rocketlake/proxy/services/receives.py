@@ -12,7 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.clock import Clock
@@ -28,11 +28,11 @@ from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.proxy.cluster import Cluster
-from rocketlake.proxy.convert.incoming import message_of
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.names import group_of, topic_of
 from rocketlake.proxy.convert.receipts import Receipt, receipts, tries
 from rocketlake.proxy.convert.refusal import Refused, status
+from rocketlake.proxy.convert.taken import Taken, plainly_taken, taken
 from rocketlake.proxy.convert.times import ms_of, timestamp
 from rocketlake.proxy.services.caller import Caller
 from rocketlake.proxy.services.received import RETURNED_MS, Received
@@ -53,9 +53,6 @@ _RESERVE_MS: Final = 100
 """The answer is on its way to the client so long before the deadline of the call."""
 _NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND)
 _TYPES: Final = {v2.FilterType.FILTER_TYPE_UNSPECIFIED: "TAG", v2.FilterType.TAG: "TAG", v2.FilterType.SQL: "SQL92"}
-
-
-_Taken: TypeAlias = tuple[StoredMessage, Receipt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ class Receives:
         self._spawn = spawn
         self._turn = itertools.count()
         self._warnings = RareWarnings(_log, clock=clock)
-        self.lines = WaitingLines[_Receive, _Taken](cluster, self._pop_now, self._give_back, clock, spawn)
+        self.lines = WaitingLines[_Receive, Taken](cluster, self._pop_now, self._give_back, clock, spawn)
 
     def leave(self) -> None:
         """The proxy stops: receives that wait are answered."""
@@ -112,22 +109,21 @@ class Receives:
     async def receive(self, caller: Caller, request: Any) -> None:
         """ReceiveMessage. Its stream: the status, the messages, the time."""
         asked = await self._asked(caller, request)
-        taken = await self._pop(asked)
+        found = await self._pop(asked)
         left_seconds = asked.ends - self._clock.monotonic()
-        if not taken and left_seconds > 0 and not caller.call.is_draining:
-            taken = await self.lines.wait(asked, left_seconds)
+        if not found and left_seconds > 0 and not caller.call.is_draining:
+            found = await self.lines.wait(asked, left_seconds)
         call = caller.call
         if call.is_over:
-            self._give_back(asked, taken)
+            self._give_back(asked, found)
             return
-        code = v2.Code.OK if taken else v2.Code.MESSAGE_NOT_FOUND
-        call.write(_bytes(status=status(code, "" if taken else "no new message")))
-        for message, receipt in taken:
-            if request.auto_renew:
-                self._renewals.hold(caller.client_id, asked.topic, asked.group, receipt)
-            call.write(_bytes(message=message_of(message, str(receipt), asked.invisible_ms)))
-        call.write(_bytes(delivery_timestamp=timestamp(self._clock.now_ms())))
-        call.end()
+        code = v2.Code.OK if found else v2.Code.MESSAGE_NOT_FOUND
+        if request.auto_renew:
+            for each in found:
+                self._renewals.hold(caller.client_id, asked.topic, asked.group, each.receipt)
+        head = _bytes(status=status(code, "" if found else "no new message"))
+        tail = _bytes(delivery_timestamp=timestamp(self._clock.now_ms()))
+        call.answer(head, *[each.response for each in found], tail)
 
     async def _asked(self, caller: Caller, request: Any) -> _Receive:
         group, topic = group_of(request.group), topic_of(request.message_queue.topic)
@@ -173,17 +169,17 @@ class Receives:
 
     # -- pops ----------------------------------------------------------------------------------------------------------
 
-    async def _pop(self, asked: _Receive) -> list[_Taken]:
+    async def _pop(self, asked: _Receive) -> list[Taken]:
         """Pop now. A call that ends meanwhile does not end the pop: what it took is given back."""
         popping = self._spawn("pop", self._pop_now(asked))
         try:
-            taken: list[_Taken] = await asyncio.shield(popping)
+            found: list[Taken] = await asyncio.shield(popping)
         except asyncio.CancelledError:
             popping.add_done_callback(lambda done: self._give_back_late(asked, done))
             raise
-        return taken
+        return found
 
-    async def _pop_now(self, asked: _Receive) -> list[_Taken]:
+    async def _pop_now(self, asked: _Receive) -> list[Taken]:
         def make() -> Command:
             return Command.request(
                 RequestCode.POP_MESSAGE,
@@ -208,18 +204,27 @@ class Receives:
         )
         if answer.code != ResponseCode.SUCCESS:
             return []
-        header = answer.header(PopReplyHeader)
-        messages, damaged = self._read(asked, answer.body_bytes)
+        header, records = answer.header(PopReplyHeader), answer.body_bytes
+        names = asked.topic, asked.broker_name
+        plain = (
+            None if asked.in_order else plainly_taken(records, header, *names, asked.invisible_ms, asked.retries_max)
+        )
+        return list(plain) if plain is not None else self._read_all(asked, header, records)
+
+    def _read_all(self, asked: _Receive, header: PopReplyHeader, records: bytes) -> list[Taken]:
+        messages, damaged = self._read(asked, records)
         for message, receipt in zip(damaged, receipts(header, damaged, asked.broker_name), strict=True):
             self._spawn("damaged", self._bury(asked, message, receipt))
         handles = receipts(header, messages, asked.broker_name)
         for message, count in zip(messages, tries(header, messages), strict=True):
             message.topic, message.reconsume_times = asked.topic, count
-        taken = list(zip(messages, handles, strict=True))
-        for message, receipt in taken:
+        found = []
+        for message, receipt in zip(messages, handles, strict=True):
             if message.reconsume_times > asked.retries_max:
                 self._spawn("dead letter", self._bury(asked, message, receipt))
-        return [each for each in taken if each[0].reconsume_times <= asked.retries_max]
+            else:
+                found.append(taken(message, receipt, asked.invisible_ms))
+        return found
 
     def _read(self, asked: _Receive, body: bytes) -> tuple[list[StoredMessage], list[StoredMessage]]:
         """The messages of an answer, their bodies as stored, and the damaged ones: each of these costs itself only."""
@@ -240,13 +245,13 @@ class Receives:
 
     # -- messages that nobody takes ------------------------------------------------------------------------------------
 
-    def _give_back_late(self, asked: _Receive, popped: asyncio.Task[list[_Taken]]) -> None:
+    def _give_back_late(self, asked: _Receive, popped: asyncio.Task[list[Taken]]) -> None:
         if not popped.cancelled() and popped.exception() is None:
             self._give_back(asked, popped.result())
 
-    def _give_back(self, asked: _Receive, taken: list[_Taken]) -> None:
-        for _, receipt in taken:
-            self._spawn("give back", self._give_one_back(asked, receipt))
+    def _give_back(self, asked: _Receive, found: list[Taken]) -> None:
+        for each in found:
+            self._spawn("give back", self._give_one_back(asked, each.receipt))
 
     async def _give_one_back(self, asked: _Receive, receipt: Receipt) -> None:
         try:

@@ -47,6 +47,8 @@ class _Held:
     renewed: int = 0
     failures: int = 0
     is_over: bool = False
+    is_asked: bool = False
+    """An acknowledgement is under way without the lock (see `begin`)."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """An acknowledgement waits for a renewal that is under way: otherwise the new check point would stay."""
 
@@ -87,6 +89,30 @@ class Renewals(Service):
             yield held.receipt
             self._end(text)
 
+    def is_free(self, text: str) -> bool:
+        """True if neither a renewal nor an acknowledgement of this message is under way."""
+        held = self.held.get(text)
+        return held is None or not (held.lock.locked() or held.is_asked)
+
+    def receipt(self, text: str) -> Receipt:
+        """The receipt that counts now. Refused: the text is no receipt."""
+        held = self.held.get(text)
+        return Receipt.parse(text) if held is None else held.receipt
+
+    def begin(self, text: str) -> None:
+        """`settle` without a task: from here to `finish` the message is not renewed. It must be free."""
+        held = self.held.get(text)
+        if held is not None:
+            held.is_asked = True
+
+    def finish(self, text: str, *, is_done: bool) -> None:
+        """See `begin`. `is_done`: the message is renewed no more."""
+        held = self.held.get(text)
+        if held is not None:
+            held.is_asked = False
+            if is_done:
+                self._end(text)
+
     def client_left(self, client_id: str) -> None:
         """The client has said that it goes: what it holds comes again soon."""
         for text, held in list(self.held.items()):
@@ -114,7 +140,7 @@ class Renewals(Service):
     async def renew(self, held: _Held) -> None:
         """Make its invisible time longer, unless its client is done with it meanwhile."""
         async with held.lock:
-            if not held.is_over:
+            if not held.is_over and not held.is_asked:
                 await self._change(held, _STEPS_MS[min(held.renewed, len(_STEPS_MS) - 1)])
 
     async def _change(self, held: _Held, invisible_ms: int) -> None:

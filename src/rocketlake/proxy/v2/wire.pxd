@@ -1,5 +1,6 @@
 # The bytes of protobuf for compiled code: numbers, lengths, fields. What is not regular is NULL to the readers here, and
 # the ordinary path decides: numbers of more than 63 bits, groups, fields that the caller does not expect.
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
@@ -86,3 +87,23 @@ cdef inline bint is_blank(Slice text) noexcept nogil:
         if text.at[position] != c" ":
             return False
     return True
+
+
+cdef inline bint read_pair(Slice whole, Slice* found) noexcept nogil:
+    """Read a message of two printable texts, of which each may be missing: a slice of no bytes."""
+    cdef const uint8_t* at = whole.at
+    cdef const uint8_t* end = whole.at + whole.size
+    cdef int number
+    found[0].size = found[1].size = 0
+    while at < end:
+        number = (at[0] >> 3) - 1
+        if at[0] & 7 != BYTES or not 0 <= number <= 1 or found[number].size:
+            return False
+        at = read_bytes(at + 1, end, &found[number])
+        if at == NULL or not is_printable(found[number]):
+            return False
+    return True
+
+
+cdef inline bytes bytes_of(Slice text):
+    return PyBytes_FromStringAndSize(<const char*>text.at, text.size) if text.size else b""
