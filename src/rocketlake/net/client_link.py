@@ -79,11 +79,17 @@ class ClientLink(Link):
 
         A server inside this process answers before the return what it answers at once.
         """
-        self._output.write([self.asked.expect(waiters, make)])
+        frames = self.asked.expect(waiters, make)
         self._expects(self)
-        self._output.flush()
-        if isinstance(self._transport, PromptTransport):
-            self._transport.deliver()
+        transport = self._transport
+        if not isinstance(transport, PromptTransport):
+            self._output.write_now([frames])
+            return
+        transport.hold()
+        try:
+            self._output.write_now([frames])
+        finally:
+            transport.deliver()
 
     def retire(self) -> None:
         """The server goes away: no new requests here; closes when the last answer has come."""

@@ -94,6 +94,10 @@ class _End(PromptTransport):
             self._is_paused = True
             self._link.pause_writing()
 
+    def hold(self) -> None:
+        """See PromptTransport."""
+        self._is_planned = self._other._is_planned = True
+
     def deliver(self) -> None:
         """See PromptTransport."""
         for end in (self, self._other):

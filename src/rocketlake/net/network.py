@@ -21,6 +21,10 @@ from rocketlake.base.errors import LinkError
 class PromptTransport(asyncio.Transport):
     """A transport to a link of this process."""
 
+    def hold(self) -> None:
+        """What is written from here on waits for `deliver`, which the caller calls in this turn of the loop."""
+        raise NotImplementedError
+
     def deliver(self) -> None:
         """Have what is written received now, and here what the other end answers to it at once."""
         raise NotImplementedError

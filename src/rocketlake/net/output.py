@@ -91,6 +91,13 @@ class Output:
                 self._flush_planned = True
                 self._turns.at_end(self._flush_now)
 
+    def write_now(self, buffers: list[Buffer]) -> None:
+        """Add buffers, and write at once unless the peer is behind."""
+        in_chunk, self.in_chunk = self.in_chunk, True
+        self.write(buffers)
+        self.in_chunk = in_chunk
+        self.flush()
+
     def write_answers(self, answers: list[Buffer]) -> None:
         """Add answers of a run: whole frames. Afterwards the peer may be behind."""
         self.write(answers)

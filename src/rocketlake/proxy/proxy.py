@@ -145,9 +145,10 @@ class Proxy(Service):
         from rocketlake.proxy.services.plain_sends import PlainSends
         from rocketlake.proxy.services.runs import take_answers
 
+        writes = self.server.flushes
         send, ack = (self.server.methods[path.encode()].serve for path in (_SEND, _ACK))
-        self.server.add(_SEND, PlainSends(self.cluster, callers, sends, limits, self._clock, send).serve)
-        self.server.add(_ACK, PlainAcks(self.cluster, callers, self.renewals, self._clock, ack).serve)
+        self.server.add(_SEND, PlainSends(self.cluster, callers, sends, limits, self._clock, send, writes).serve)
+        self.server.add(_ACK, PlainAcks(self.cluster, callers, self.renewals, self._clock, ack, writes).serve)
         self.cluster.net.dispatcher.serve_runs(take_answers, ())
 
     @property

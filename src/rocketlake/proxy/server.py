@@ -20,7 +20,7 @@ from rocketlake.proxy.http2.call import Call, Method, Methods
 from rocketlake.proxy.http2.framing import CallFailed, GrpcStatus
 from rocketlake.proxy.http2.library import check_library
 from rocketlake.proxy.http2.limits import GrpcLimits
-from rocketlake.proxy.http2.link import GrpcEndpoint, GrpcLink, Traffic
+from rocketlake.proxy.http2.link import Flushes, GrpcEndpoint, GrpcLink, Traffic
 
 __all__ = ["GrpcServer"]
 
@@ -53,6 +53,7 @@ class GrpcServer(Service):
         self.traffic = Traffic()
         self.draining = False
         self.limits = limits or GrpcLimits()
+        self.flushes = Flushes()
         self._port = port
         self._network = network
         self._listener: Listener | None = None
@@ -64,6 +65,7 @@ class GrpcServer(Service):
             RareWarnings(_log, clock=self._clock),
             UnfinishedBytes(self.limits.all_bytes),
             self.traffic,
+            self.flushes,
         )
 
     @property

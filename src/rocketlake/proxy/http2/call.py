@@ -83,6 +83,7 @@ class Call:
         "method",
         "on_drain",
         "on_over",
+        "refusal",
         "reader",
         "stream",
     )
@@ -116,11 +117,6 @@ class Call:
         self._is_begun = False
 
     @property
-    def is_new(self) -> bool:
-        """True when nothing of its messages has come."""
-        return self.reader is None
-
-    @property
     def is_inside(self) -> bool:
         """True when a message is begun and not whole."""
         return self.reader is not None and not self.reader.is_between
@@ -151,8 +147,9 @@ class Call:
     def answer(self, *messages: bytes) -> None:
         """Send the whole answer, of a call that has sent nothing yet, and the outcome."""
         if not self.is_over:
-            self.link.answer(self, _HEAD, b"".join([frame(message) for message in messages]), _OK)
-            self.close()
+            data = frame(messages[0]) if len(messages) == 1 else b"".join([frame(message) for message in messages])
+            self.link.answer(self, _HEAD, data, _OK)
+            self.close(GrpcStatus.OK)
 
     def fail(self, error: CallFailed) -> None:
         """End it with this error."""

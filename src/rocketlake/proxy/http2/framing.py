@@ -6,7 +6,6 @@ Must not know   streams, methods.
 
 from __future__ import annotations
 
-import re
 import zlib
 from enum import IntEnum
 from typing import Final
@@ -26,7 +25,7 @@ __all__ = [
 
 PREFIX_BYTES: Final = 5
 _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
-_TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])")
+_TIMEOUT_DIGITS_MAX: Final = 8
 _PLAIN: Final = frozenset(range(0x20, 0x7F)) - {0x25}
 _TEXT_MAX: Final = 1000
 _GZIP: Final = 31
@@ -69,10 +68,10 @@ def is_whole(data: bytes, bytes_max: int) -> bool:
 
 def timeout_seconds(text: bytes) -> float:
     """The value of grpc-timeout. CallFailed for another form."""
-    found = _TIMEOUT.fullmatch(text)
-    if found is None:
+    digits, unit = text[:-1], _UNITS.get(text[-1:])
+    if unit is None or not digits.isdigit() or len(digits) > _TIMEOUT_DIGITS_MAX:
         raise CallFailed(GrpcStatus.INVALID_ARGUMENT, "grpc-timeout is no time: write 3S, 500m")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(digits) * unit
 
 
 def outcome(status: GrpcStatus, text: str = "") -> list[tuple[bytes, bytes]]:

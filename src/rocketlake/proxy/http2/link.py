@@ -13,6 +13,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
+from rocketlake.base.callbacks import call as call_safely
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.unfinished import UnfinishedBytes
@@ -30,7 +31,7 @@ from rocketlake.proxy.http2.framing import (
 from rocketlake.proxy.http2.library import make_engine
 from rocketlake.proxy.http2.limits import GrpcLimits
 
-__all__ = ["GrpcEndpoint", "GrpcLink", "LinkOwner", "Traffic"]
+__all__ = ["Flushes", "GrpcEndpoint", "GrpcLink", "LinkOwner", "Traffic"]
 
 _log: Final = get_logger(__name__)
 
@@ -60,6 +61,31 @@ class Traffic:
         self.sent = 0
 
 
+class Flushes:
+    """Links that have answers outside of a chunk: they write once, at the end of the turn, or when `now` is called."""
+
+    def __init__(self) -> None:
+        self._links: dict[GrpcLink, None] = {}
+        self._is_held = False
+
+    def plan(self, link: GrpcLink) -> None:
+        """This link has something to write."""
+        if not self._links and not self._is_held:
+            asyncio.get_running_loop().call_soon(self.now)
+        self._links[link] = None
+
+    def hold(self) -> None:
+        """Links wait for `now`, which the caller calls in this turn of the loop."""
+        self._is_held = True
+
+    def now(self) -> None:
+        """All of them write."""
+        self._is_held = False
+        links, self._links = self._links, {}
+        for link in links:
+            call_safely(link.flush)
+
+
 @dataclass(frozen=True, slots=True)
 class GrpcEndpoint:
     """Shared by all links of one server."""
@@ -70,6 +96,7 @@ class GrpcEndpoint:
     warnings: RareWarnings
     budget: UnfinishedBytes
     traffic: Traffic
+    flushes: Flushes
 
 
 class GrpcLink(asyncio.Protocol):
@@ -79,6 +106,9 @@ class GrpcLink(asyncio.Protocol):
         self._owner = owner
         self._methods = endpoint.methods
         self._limits = endpoint.limits
+        self._message_bytes = endpoint.limits.message_bytes
+        self._link_bytes = endpoint.limits.link_bytes
+        self._flushes = endpoint.flushes
         self._clock = endpoint.clock
         self._warnings = endpoint.warnings
         self._budget = endpoint.budget
@@ -103,7 +133,6 @@ class GrpcLink(asyncio.Protocol):
         self._to_reset: list[int] = []
         """Streams that we have ended, and whose request is not whole."""
         self._in_chunk = False
-        self._flush_planned = False
         self._paused = False
         self._since = endpoint.clock.monotonic()
         """When bytes of the peer came last."""
@@ -154,7 +183,7 @@ class GrpcLink(asyncio.Protocol):
         """Tell the peer to go elsewhere; `final`: no new call is served."""
         if self._engine is not None:
             self._engine.go_away(final=final)
-            self._flush()
+            self.flush()
 
     def drain(self) -> None:
         """The server stops: calls that wait are answered soon."""
@@ -164,7 +193,7 @@ class GrpcLink(asyncio.Protocol):
     def close(self) -> None:
         """Close behind what is written."""
         if self._transport is not None and not self.closed:
-            self._flush()
+            self.flush()
             self._transport.close()
 
     def sweep(self, now: float) -> None:
@@ -184,7 +213,7 @@ class GrpcLink(asyncio.Protocol):
         elif now - self._since > limits.ping_seconds:
             self._asked_since = now
             self._engine.ping()
-            self._flush()
+            self.flush()
 
     def _is_stalled(self, now: float) -> bool:
         """True when the answers have not moved for too long, or the requests that are begun."""
@@ -214,7 +243,7 @@ class GrpcLink(asyncio.Protocol):
             return
         finally:
             self._in_chunk = False
-        self._flush()
+        self.flush()
 
     def eof_received(self) -> bool:
         """See asyncio.Protocol."""
@@ -259,7 +288,7 @@ class GrpcLink(asyncio.Protocol):
         if data:
             self._hold(call, len(data))
         try:
-            if ended and call.is_new and is_whole(data, self._limits.message_bytes) and not call.method.takes_stream:
+            if ended and call.reader is None and is_whole(data, self._message_bytes) and not call.method.takes_stream:
                 call.method.serve(call, data[PREFIX_BYTES:])  # the usual request: one message, in one piece
             else:
                 self._serve(call, data, ended)
@@ -304,19 +333,18 @@ class GrpcLink(asyncio.Protocol):
     def _hold(self, call: Call, size: int) -> None:
         call.held_bytes += size
         self.held_bytes += size
-        if self.held_bytes <= self._limits.link_bytes and not self._owed:
+        if self.held_bytes <= self._link_bytes and not self._owed:
             self._engine_now.taken(call.stream, size)
         else:
             self._owed[call.stream] = self._owed.get(call.stream, 0) + size
             self._give_window()
-        self._note()
+        if not 0 <= self.held_bytes - self._noted_bytes < _NOTED_BYTES:
+            self._note()
 
     def _note(self) -> None:
         """Tell the budget of all links what this one keeps, in steps."""
-        kept = self.held_bytes // _NOTED_BYTES * _NOTED_BYTES
-        if kept != self._noted_bytes:
-            self._noted_bytes = kept
-            self._budget.note(self, kept)
+        self._noted_bytes = self.held_bytes // _NOTED_BYTES * _NOTED_BYTES
+        self._budget.note(self, self._noted_bytes)
 
     def _give_window(self) -> None:
         """Let the peer go on: with all requests, or above the limit with the oldest that is not whole.
@@ -335,13 +363,15 @@ class GrpcLink(asyncio.Protocol):
         size = min(size, call.held_bytes)
         call.held_bytes -= size
         self.held_bytes -= size
-        self._note()
+        if not 0 <= self.held_bytes - self._noted_bytes < _NOTED_BYTES:
+            self._note()
 
     def over(self, call: Call) -> None:
         """See CallLink."""
         self.calls.pop(call.stream, None)
-        self.served(call, call.held_bytes)
-        if self._engine is not None and self._owed:
+        if call.held_bytes:
+            self.served(call, call.held_bytes)
+        if self._owed and self._engine is not None:
             if owed := self._owed.pop(call.stream, 0):  # of a stream whose rest is on its way
                 self._engine.taken(call.stream, owed)
             self._give_window()
@@ -361,7 +391,8 @@ class GrpcLink(asyncio.Protocol):
         """See CallLink."""
         if self._engine is not None:
             self._engine.answer(call.stream, headers, data, trailers)
-            self._leave(call.stream, call.has_sent_all)
+            if not call.has_sent_all:
+                self._leave(call.stream, call.has_sent_all)
             self._plan_flush()
 
     def write(self, call: Call, data: bytes) -> None:
@@ -388,15 +419,11 @@ class GrpcLink(asyncio.Protocol):
         return self._engine
 
     def _plan_flush(self) -> None:
-        if not self._in_chunk and not self._flush_planned:
-            self._flush_planned = True
-            asyncio.get_running_loop().call_soon(self._flush_planned_now)
+        if not self._in_chunk:
+            self._flushes.plan(self)
 
-    def _flush_planned_now(self) -> None:
-        self._flush_planned = False
-        self._flush()
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what there is."""
         engine = self._engine
         if engine is None or self._transport is None:
             return
@@ -429,7 +456,7 @@ class GrpcLink(asyncio.Protocol):
         self._paused = False
         if self._transport is not None and not self.closed:
             self._transport.resume_reading()
-            self._flush()
+            self.flush()
 
 
 def _host_port(address: object) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.services.caller import Callers
 from rocketlake.proxy.services.received import ack_request
 from rocketlake.proxy.services.renewals import Renewals
-from rocketlake.proxy.services.runs import PlainCall, Runs
+from rocketlake.proxy.services.runs import PlainCall, Runs, Writes
 
 __all__ = ["PlainAcks"]
 
@@ -75,14 +75,15 @@ class PlainAcks:
         renewals: Renewals,
         clock: Clock,
         ordinary: Callable[[Call, bytes], object],
+        writes: Writes,
     ) -> None:
-        """`ordinary`: serves an acknowledgement that is not plain."""
+        """`ordinary`: serves an acknowledgement that is not plain. `writes`: those of clients."""
         self.renewals = renewals
         self.ordinary = ordinary
         self._cluster = cluster
         self._callers = callers
         self._clock = clock
-        self._runs = Runs(cluster.net, self._frames, lambda: None)
+        self._runs = Runs(cluster.net, self._frames, writes)
 
     def serve(self, call: Call, message: bytes) -> None:
         """See Method."""

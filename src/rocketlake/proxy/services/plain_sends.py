@@ -27,13 +27,14 @@ from rocketlake.proxy.convert.plain_messages import PlainMessage, SendReader, fr
 from rocketlake.proxy.convert.refusal import common_status, status_of
 from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.services.caller import Callers
-from rocketlake.proxy.services.runs import PlainCall, Runs
+from rocketlake.proxy.services.runs import PlainCall, Runs, Writes
 from rocketlake.proxy.services.sends import Sends, entry_of
 from rocketlake.proxy.v2 import messages as v2
 
 __all__ = ["PlainSends"]
 
 _SEND_SECONDS: Final = 3.0
+_FIXED_PARTS_MAX: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -42,8 +43,8 @@ class _Target:
 
     topic: str
     queues: tuple[MessageQueue, ...]
-    fixed: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
-    """Fields of a request by broker name, queue id and system flag; see Sender.fixed_part."""
+    masters: dict[str, str] = field(default_factory=dict)
+    """Addresses by broker name."""
 
 
 class _Sent(PlainCall):
@@ -54,7 +55,8 @@ class _Sent(PlainCall):
     def __init__(
         self, sends: PlainSends, call: Call, request: bytes, plain: PlainMessage, target: _Target, queue: MessageQueue
     ) -> None:
-        super().__init__(call, request)
+        self.call = call
+        self.request = request
         self.sends = sends
         self.plain = plain
         self.target = target
@@ -99,8 +101,9 @@ class PlainSends:
         limits: Callable[[], Limits],
         clock: Clock,
         ordinary: Callable[[Call, bytes], object],
+        writes: Writes,
     ) -> None:
-        """`ordinary`: serves a send that is not plain."""
+        """`ordinary`: serves a send that is not plain. `writes`: those of clients."""
         self.ordinary = ordinary
         self._cluster = cluster
         self._callers = callers
@@ -109,8 +112,14 @@ class PlainSends:
         self._clock = clock
         self._made_for = limits()
         self._reader = SendReader(self._made_for)
+        self._runs = Runs(cluster.net, self._frames, writes, self._end_turn)
+        self._fixed_parts: dict[tuple[str, str, int, int], bytes] = {}
+        """What the requests of a kind to one queue have in common; see Sender.fixed_part."""
+        self._in_turn = False
+        self._now = self._until = 0.0
+        self._now_ms = 0
         self._targets: dict[tuple[bytes, int], _Target] = {}
-        self._runs = Runs(cluster.net, self._frames, self._targets.clear)
+        """As of the first send of this turn, as are the times."""
 
     def serve(self, call: Call, message: bytes) -> None:
         """See Method."""
@@ -123,10 +132,9 @@ class PlainSends:
 
     def _take(self, call: Call, message: bytes) -> bool:
         """Put it into the run of its broker, if it is plain and allowed."""
-        limits = self._limits()
-        if limits is not self._made_for:
-            self._reader, self._made_for = SendReader(limits), limits
-        plain = self._reader.read(message, call.link.address.encode(), self._clock.now_ms())
+        if not self._in_turn:
+            self._begin_turn()
+        plain = self._reader.read(message, call.link.address.encode(), self._now_ms)
         if plain is None or plain.type == v2.MessageType.TRANSACTION:
             return False
         target = self._targets.get((plain.topic, plain.type)) or self._find(plain)
@@ -134,13 +142,31 @@ class PlainSends:
             return False
         if not self._callers.may_all(call):
             self._callers.of(call).need(on_topic(target.topic, Action.PUB))
-        now = self._clock.monotonic()
-        until = now + _SEND_SECONDS if call.deadline is None else min(call.deadline, now + _SEND_SECONDS)
-        if until <= now:
-            return False
-        queue = self._sends.queue_of(plain.group.decode(), target.queues)
-        self._runs.add(self._cluster.master(queue.broker_name), _Sent(self, call, message, plain, target, queue), until)
+        until, deadline = self._until, call.deadline
+        if deadline is not None and deadline < until:
+            until = deadline
+            if until <= self._now:
+                return False
+        queue = self._sends.queue_of(plain.group.decode() if plain.group else "", target.queues)
+        address = target.masters.get(queue.broker_name)
+        if address is None:
+            address = target.masters[queue.broker_name] = self._cluster.master(queue.broker_name)
+        self._runs.add(address, _Sent(self, call, message, plain, target, queue), until)
         return True
+
+    def _begin_turn(self) -> None:
+        """Look at what may change between two turns of the loop."""
+        self._runs.begin()
+        self._in_turn = True
+        limits = self._limits()
+        if limits is not self._made_for:
+            self._reader, self._made_for = SendReader(limits), limits
+        self._now, self._now_ms = self._clock.monotonic(), self._clock.now_ms()
+        self._until = self._now + _SEND_SECONDS
+
+    def _end_turn(self) -> None:
+        self._in_turn = False
+        self._targets.clear()
 
     def _find(self, plain: PlainMessage) -> _Target | None:
         topic = plain.topic.decode("ascii")
@@ -160,11 +186,13 @@ class PlainSends:
         return frames(plain, [self._fixed(each) for each in sent], first, self._clock.now_ms())
 
     def _fixed(self, each: _Sent) -> bytes:
-        queue, fixed = each.queue, each.target.fixed
-        key = queue.broker_name, queue.queue_id, each.plain.sys_flag
-        part = fixed.get(key)
+        queue = each.queue
+        key = queue.topic, queue.broker_name, queue.queue_id, each.plain.sys_flag
+        part = self._fixed_parts.get(key)
         if part is None:
-            part = fixed[key] = self._sends.sender(each.target.topic).fixed_part(each.outgoing, queue)
+            if len(self._fixed_parts) >= _FIXED_PARTS_MAX:
+                self._fixed_parts.clear()
+            part = self._fixed_parts[key] = self._sends.sender(each.target.topic).fixed_part(each.outgoing, queue)
         return part
 
     def _signed(self, each: _Sent, opaque: int, sign: Sign) -> bytes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rocketlake.base.errors import LinkError
 from rocketlake.net.client import NetClient
@@ -22,7 +22,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.proxy.convert.plain_answers import succeeded
 from rocketlake.proxy.http2.call import Call
 
-__all__ = ["PlainCall", "Runs", "take_answers"]
+__all__ = ["PlainCall", "Runs", "Writes", "take_answers"]
 
 
 class PlainCall:
@@ -55,40 +55,70 @@ class PlainCall:
         raise NotImplementedError
 
 
+class Writes(Protocol):
+    """The links to clients: they write what they have when they are told to (http2/link.py, Flushes)."""
+
+    def hold(self) -> None:
+        """`now` follows in this turn."""
+
+    def now(self) -> None:
+        """Write."""
+
+
 P = TypeVar("P", bound=PlainCall)
 
 
 class Runs(Generic[P]):
     """Of one kind of calls."""
 
-    def __init__(self, net: NetClient, make: Callable[[list[P], int], bytes], at_end: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        net: NetClient,
+        make: Callable[[list[P], int], bytes],
+        writes: Writes,
+        at_end: Callable[[], object] = lambda: None,
+    ) -> None:
         """`make`: the frames of these calls, numbered from its second argument on. `at_end`: the turn is over."""
         self._net = net
         self._make = make
+        self._writes = writes
         self._at_end = at_end
+        self._is_begun = False
         self._lines: dict[str, list[tuple[P, float]]] = {}
+
+    def begin(self) -> None:
+        """A turn begins, unless one has: `at_end` will be called."""
+        if not self._is_begun:
+            self._is_begun = True
+            asyncio.get_running_loop().call_soon(self._ask)
 
     def add(self, address: str, call: P, until: float) -> None:
         """Ask this address at the end of the turn, and wait for the answer until this monotonic time."""
         line = self._lines.get(address)
         if line is None:
-            if not self._lines:
-                asyncio.get_running_loop().call_soon(self._ask)
+            self.begin()
             line = self._lines[address] = []
         line.append((call, until))
 
     def _ask(self) -> None:
-        lines, self._lines = self._lines, {}
+        lines, self._lines, self._is_begun = self._lines, {}, False
         self._at_end()
-        for address, line in lines.items():
-            calls = [call for call, _ in line]
-            try:
-                is_asked = self._net.start_run(address, line, partial(self._make, calls))
-            except LinkError:
-                is_asked = False
-            if not is_asked:
-                for call in calls:
-                    call.give_up()
+        self._writes.hold()
+        try:
+            for address, line in lines.items():
+                self._ask_one(address, line)
+        finally:
+            self._writes.now()
+
+    def _ask_one(self, address: str, line: list[tuple[P, float]]) -> None:
+        calls = [call for call, _ in line]
+        try:
+            is_asked = self._net.start_run(address, line, partial(self._make, calls))
+        except LinkError:
+            is_asked = False
+        if not is_asked:
+            for call in calls:
+                call.give_up()
 
 
 def take_answers(link: FrameAsker, ready: bytes, position: int, _turn_end: float) -> int:
