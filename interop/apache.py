@@ -213,7 +213,7 @@ class ApacheCluster:
         self.root.mkdir(parents=True, exist_ok=True)
         namesrv_conf = self.root / "namesrv.conf"
         namesrv_conf.write_text(f"listenPort={self.namesrv_port}\n")
-        self._launch("org.apache.rocketmq.namesrv.NamesrvStartup", namesrv_conf, "256m")
+        self._launch("org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(namesrv_conf), heap="256m")
         wait_for_port(self.namesrv_port, self._processes[-1])
 
     def start_broker(self) -> None:
@@ -235,7 +235,7 @@ class ApacheCluster:
     def _launch_broker(self, conf: str) -> None:
         broker_conf = self.root / "broker.conf"
         broker_conf.write_text(conf)
-        self._launch("org.apache.rocketmq.broker.BrokerStartup", broker_conf, self.heap)
+        self._launch("org.apache.rocketmq.broker.BrokerStartup", "-c", str(broker_conf), heap=self.heap)
 
     def _await_registration(self, seconds: float = 30) -> None:
         """The broker listens before it has told the name server; clients fail with "no route" in between."""
@@ -270,12 +270,12 @@ class ApacheCluster:
         while self._processes:
             _end(self._processes.pop())
 
-    def _launch(self, main: str, conf: Path, heap: str) -> None:
+    def _launch(self, main: str, *arguments: str, heap: str) -> None:
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *OPENS]
         command += [f"-D{key}={value}" for key, value in self.properties.items()]
-        command += [f"-Duser.home={self.root}", "-cp", classpath(self.peer), main, "-c", str(conf)]
+        command += [f"-Duser.home={self.root}", "-cp", classpath(self.peer), main, *arguments]
         log = (self.root / f"{main.rsplit('.', 1)[1]}.log").open("ab")
-        environment = {**os.environ, "ROCKETMQ_HOME": str(self.root)}
+        environment = {**os.environ, "ROCKETMQ_HOME": str(self.root), "RMQ_PROXY_HOME": str(self.root)}
         with log:
             self._processes.append(
                 subprocess.Popen(command, cwd=self.root, stdout=log, stderr=subprocess.STDOUT, env=environment)

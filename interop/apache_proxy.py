@@ -1,4 +1,4 @@
-"""Owns Apache's proxy beside a running broker, and the official Python client in an environment of its own.
+"""Owns Apache's proxy beside a running broker or with one inside, and the official Python client in a place of its own.
 
 The official client (rocketmq-python-client, gRPC) cannot talk to a broker: it needs the proxy. A peer that
 cannot be fetched raises PeerMissing with the reason.
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from interop.apache import OPENS, TARGET, PeerMissing, classpath, free_ports, wait_for_port
+from interop.apache import OPENS, TARGET, ApacheCluster, PeerMissing, classpath, free_ports, wait_for_port
 
 CLIENT = "rocketmq-python-client==5.1.2"
 
@@ -55,6 +55,25 @@ class ApacheProxy:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+
+class ApacheWithProxy(ApacheCluster):
+    """The name server, and the broker inside of the proxy (local mode): one process, of 5.5.0 unless told otherwise."""
+
+    def __init__(self, root: Path, *, heap: str = "512m", settings: dict[str, object] | None = None) -> None:
+        super().__init__(root, heap=heap, settings=settings, peer="proxy550")
+        self._ports = free_ports(2)
+        self.endpoint = f"127.0.0.1:{self._ports[0]}"
+
+    def _launch_broker(self, conf: str) -> None:
+        broker_conf, proxy_conf = self.root / "broker.conf", self.root / "rmq-proxy.json"
+        broker_conf.write_text(conf)
+        settings = {"rocketMQClusterName": "DefaultCluster", "proxyClusterName": "DefaultCluster"}
+        ports = {"grpcServerPort": self._ports[0], "remotingListenPort": self._ports[1]}
+        more = {"namesrvAddr": self.namesrv, "localServeAddr": "127.0.0.1", "proxyMode": "LOCAL"}
+        proxy_conf.write_text(json.dumps({**settings, **ports, **more}))
+        arguments = ("-pc", str(proxy_conf), "-pm", "LOCAL", "-bc", str(broker_conf), "-n", self.namesrv)
+        self._launch("org.apache.rocketmq.proxy.ProxyStartup", *arguments, heap=self.heap)
 
 
 def official_python() -> Path:

@@ -7,8 +7,10 @@ from bench.loads import (
     batch,
     cold_read,
     connections,
+    grpc,
     live,
     open_loop,
+    pops,
     producer,
     python_batches,
     python_client,
@@ -35,5 +37,7 @@ LOADS: tuple[Load, ...] = (
     *python_batches.LOADS,
     *request_reply.LOADS,
     *timer.LOADS,
+    *grpc.LOADS,
+    *pops.LOADS,
 )
 """All, in the order they run: a later one may use the rates of an earlier one."""

@@ -13,10 +13,10 @@ FROM, TO = 0.1, 0.9
 """The part of the backlog that is measured: without the start of the consumer, without its last queues."""
 
 
-def fill(side: Side, messages: int, topic: str = "BenchmarkTest") -> float:
-    """Send so many messages of 1 KiB in batches; seconds it took."""
-    say(f"{side.name}: sending {messages:,} messages of 1 KiB")
-    with BatchSend(side.namesrv, threads=4, per_batch=32, body_bytes=1024, count=messages, topic=topic) as sender:
+def fill(side: Side, messages: int, topic: str = "BenchmarkTest", body_bytes: int = 1024) -> float:
+    """Send so many messages in batches; seconds it took."""
+    say(f"{side.name}: sending {messages:,} messages of {body_bytes} bytes")
+    with BatchSend(side.namesrv, threads=4, per_batch=32, body_bytes=body_bytes, count=messages, topic=topic) as sender:
         begin = sender.latest()
         sender.wait_for_end(600)
         end = sender.latest()
