@@ -145,10 +145,22 @@ def transaction(config: Any, topic: str, end: str, tls: bool) -> None:
     producer.shutdown()
 
 
+def recall(config: Any, topic: str, seconds: str, tls: bool) -> None:
+    """Send two messages for later and recall the first."""
+    producer = Producer(config, (topic,), tls_enable=tls)
+    producer.startup()
+    first, _ = [
+        producer.send(message_of(topic, {"body": body, "delay": int(seconds)})) for body in ("recalled", "kept")
+    ]
+    say(sent=first.message_id)
+    say(recalled=producer.recall_message(topic, first.recall_handle))
+    producer.shutdown()
+
+
 def main(words: list[str]) -> None:
     what, endpoint, user, tls, *rest = words
     config = ClientConfiguration(endpoint, Credentials(*user.split(":")) if user else Credentials())
-    call = {"send": send, "receive": receive, "push": push, "transaction": transaction}[what]
+    call = {"send": send, "receive": receive, "push": push, "transaction": transaction, "recall": recall}[what]
     call(config, *rest, tls == "tls")
 
 

@@ -133,6 +133,13 @@ async def test_a_delayed_message_comes_at_its_time(grpc: Grpc) -> None:
     assert message.store_ms / 1000 - began >= 3, "the second of the time is cut off by the test"
 
 
+async def test_a_recalled_message_does_not_come(grpc: Grpc) -> None:
+    await create(grpc, "Recalled")
+    sent, recalled = grpc.run("recall", "Recalled", "4")
+    assert recalled["recalled"] == sent["sent"]
+    assert [message.body for message in await read(grpc, "Recalled", 1)] == [b"kept"]
+
+
 @pytest.mark.parametrize("end", ["commit", "rollback", "asked"])
 async def test_transactions_end_as_their_producer_says(grpc: Grpc, end: str) -> None:
     topic = f"Ended_{end}"
