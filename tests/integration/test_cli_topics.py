@@ -69,6 +69,21 @@ def test_alter_sets_a_quota_and_takes_it_away(rocketlake: Typed, cluster: Embedd
     assert not topics.get("narrow").attributes  # type: ignore[union-attr]
 
 
+def test_a_topic_is_made_a_table_and_none_again(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    topics = cluster.standalone.broker.topics
+    rocketlake("topic", "create", "tabled", "-q", "2", "--lake", "delta")
+    assert topics.get("tabled").attributes == {"lake.format": "delta"}  # type: ignore[union-attr]
+    assert "lake.format=delta" in rocketlake("topic", "show", "tabled")
+    said = rocketlake("topic", "alter", "tabled", "--lake", "iceberg", "-a", "+lake.body=json")
+    assert "2 queues, rw -> 2 queues, rw +lake.body=json,+lake.format=iceberg" in said
+    with pytest.raises(UsageError, match="--lake 'orc' is not known"):
+        rocketlake("topic", "alter", "tabled", "--lake", "orc")
+    rocketlake("topic", "alter", "tabled", "--lake", "off", "-a", "-lake.body")
+    assert not topics.get("tabled").attributes  # type: ignore[union-attr]
+    rocketlake("topic", "create", "untabled", "--lake", "off")
+    assert not topics.get("untabled").attributes  # type: ignore[union-attr]
+
+
 def test_a_topic_is_moved_by_altering_it_on_one_broker(
     cluster: EmbeddedCluster, rocketlake: Typed, tmp_path: Path
 ) -> None:

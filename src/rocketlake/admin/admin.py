@@ -50,7 +50,8 @@ from rocketlake.client.calls.reach import net_client
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.instance import client_settings
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.topic import TRACE_TOPIC
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.topic import TRACE_TOPIC, TopicConfig
 from rocketlake.protocol.bodies.group import GroupEntry, RetryPolicyEntry
 from rocketlake.protocol.headers.transaction import HalfMessagesHeader
 
@@ -111,19 +112,27 @@ class Admin:
         """A topic's queues, offsets and settings now."""
         return await Topics(self._cluster).state(topic)
 
+    async def topic_settings(self) -> dict[str, dict[str, TopicConfig]]:
+        """The settings of all topics, RocketMQ's own too: topic, then broker name. LinkError if a broker is silent."""
+        return await self._cluster.all_settings()
+
+    async def next_offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offset that the next message of each queue gets."""
+        return {queue: each.max_offset for queue, each in (await self._cluster.queues(topic)).items()}
+
     async def topic_ends(self, topic: str) -> tuple[int, int]:
         """Messages that a topic holds, and messages that it ever took: two of these make a rate."""
         queues = (await self._cluster.queues(topic)).values()
         return sum(each.max_offset - each.min_offset for each in queues), sum(each.max_offset for each in queues)
 
     async def create_topic(
-        self, topic: str, *, queues: int = 8, perm: str = "rw", if_not_exists: bool = False
+        self, topic: str, *, queues: int = 8, perm: str = "rw", attributes: str = "", if_not_exists: bool = False
     ) -> TopicMade:
-        """Make a topic on every broker, with so many queues on each; `perm`: rw, r or w.
+        """Make a topic on every broker, with so many queues on each; `perm`: rw, r or w; `attributes`: `+a=1,+b=2`.
 
         Refused if it exists; with `if_not_exists` it is made on brokers that lack it, and never changed.
         """
-        plan = TopicPlan(topic, queues, perm_of(perm))
+        plan = TopicPlan(topic, queues, perm_of(perm), attributes)
         return await Topics(self._cluster).create(plan, if_not_exists=if_not_exists)
 
     async def spread_topic(self, topic: str) -> TopicMade:

@@ -22,10 +22,11 @@ from rocketlake.model.route import BrokerInfo, Route
 from rocketlake.model.topic import TEMPLATE_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.stats import TopicOffsets, TopicStats
-from rocketlake.protocol.bodies.topic import TopicEntry
+from rocketlake.protocol.bodies.topic import TopicEntry, TopicTable
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.admin_topic import (
+    AllTopicsHeader,
     CreateTopicHeader,
     DeleteTopicHeader,
     GetTopicConfigHeader,
@@ -42,11 +43,12 @@ _ROUTE_TRIES = 60
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to create: queues per broker, permission bits."""
+    """A topic to create: queues per broker, permission bits, attributes as `+a=1,+b=2`."""
 
     name: str
     queues: int
     perm: int
+    attributes: str = ""
 
 
 async def first_to_answer(net: NetClient, addresses: Sequence[str], command: Callable[[], Command]) -> str | None:
@@ -167,12 +169,21 @@ class Cluster:
             if answer.code == ResponseCode.SUCCESS
         }
 
+    async def all_settings(self) -> dict[str, dict[str, TopicConfig]]:
+        """Topic -> its settings on each master that has it, by broker name. LinkError if one does not answer."""
+        answers = await self.at_each(await self.masters(), RequestCode.GET_ALL_TOPIC_CONFIG, AllTopicsHeader())
+        found: dict[str, dict[str, TopicConfig]] = {}
+        for broker, answer in answers.items():
+            for topic, config in TopicTable.decode(answer.body_bytes).configs().items():
+                found.setdefault(topic, {})[broker] = config
+        return found
+
     async def create_topic(self, plan: TopicPlan, brokers: Collection[str] | None = None) -> list[str]:
         """Create the topic on all masters or on these; returns their names once the name server knows it."""
         check_topic(plan.name)
         config = TopicConfig(plan.name, read_queues=plan.queues, write_queues=plan.queues, perm=plan.perm)
         return await self.put_topic(
-            {name: config for name in await self.masters() if brokers is None or name in brokers}
+            {name: config for name in await self.masters() if brokers is None or name in brokers}, plan.attributes
         )
 
     async def put_topic(self, settings: Mapping[str, TopicConfig], attributes: str = "") -> list[str]:

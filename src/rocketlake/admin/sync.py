@@ -23,6 +23,8 @@ class Admin(Blocking[AsyncAdmin]):
 
     topics = waiting(AsyncAdmin.topics)
     topic = waiting(AsyncAdmin.topic)
+    topic_settings = waiting(AsyncAdmin.topic_settings)
+    next_offsets = waiting(AsyncAdmin.next_offsets)
     topic_ends = waiting(AsyncAdmin.topic_ends)
     create_topic = waiting(AsyncAdmin.create_topic)
     spread_topic = waiting(AsyncAdmin.spread_topic)

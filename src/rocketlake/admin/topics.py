@@ -118,7 +118,7 @@ class Topics:
         """
         _refuse_system(topic)
         if change.is_empty:
-            hint = "give --queues, --read-queues, --write-queues, --perm or --attribute"
+            hint = "give --queues, --read-queues, --write-queues, --perm, --lake or --attribute"
             raise UsageError("nothing to change was given", hint=hint)
         await self._cluster.route(topic)
         before = _only(await self._cluster.settings(topic), brokers, topic)

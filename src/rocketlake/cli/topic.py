@@ -6,6 +6,7 @@ Must not know   how a cluster is asked, the effects of an alteration, how a topi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,6 +45,13 @@ Attributes = Annotated[
         show_default=False,
     ),
 ]
+Lake = Annotated[
+    str | None,
+    typer.Option(
+        help="Keep the topic as a table: delta, iceberg, parquet; off: not. `lake serve` writes it.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -51,6 +59,7 @@ def create(
     topic: Name,
     queues: Annotated[int, typer.Option("--queues", "-q", min=1, max=1024, help="Queues on each broker.")] = 8,
     perm: Annotated[str, typer.Option(help="rw, r or w.")] = "rw",
+    lake: Lake = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Leave the topic as it is on brokers that have it; no error.")
     ] = False,
@@ -59,10 +68,16 @@ def create(
     """Create a topic on every broker. A topic that exists is never changed: see `topic alter`."""
     from rocketlake.admin import Admin
     from rocketlake.admin.topic_change import settings_text
+    from rocketlake.model.table_wish import format_change
+
+    attributes = format_change(lake or "off")
+    attributes = attributes if attributes.startswith("+") else ""  # a new topic has none to take away
 
     async def work() -> TopicMade:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.create_topic(topic, queues=queues, perm=perm, if_not_exists=if_not_exists)
+            return await admin.create_topic(
+                topic, queues=queues, perm=perm, attributes=attributes, if_not_exists=if_not_exists
+            )
 
     done = run(work())
     if done.there:
@@ -107,6 +122,7 @@ def alter(
     ] = None,
     perm: Annotated[str | None, typer.Option(help="rw, r or w.", show_default=False)] = None,
     attribute: Attributes = None,
+    lake: Lake = None,
     drain: Annotated[
         bool,
         typer.Option(
@@ -127,6 +143,7 @@ def alter(
     from rocketlake.admin.topic_change import settings_text
     from rocketlake.admin.topics import perm_of
     from rocketlake.base.errors import UsageError
+    from rocketlake.model.table_wish import format_change
 
     if only and drain:
         raise UsageError("--drain ends sends on every broker", hint="leave --broker out, or --drain")
@@ -134,17 +151,13 @@ def alter(
         read_queues=read_queues or queues,
         write_queues=write_queues or queues,
         perm=None if perm is None else perm_of(perm),
-        attributes=",".join(attribute or ()),
+        attributes=",".join([*(attribute or ()), *([format_change(lake)] if lake else [])]),
     )
-
-    def say(now: Draining) -> None:
-        quiet = f"no message came for {now.quiet_seconds:.0f} of {now.quiet_seconds_wanted:.0f} s"
-        waits = ", ".join(f"{group} {amount(lag)}" for group, lag in now.behind.items()) or "none"
-        typer.echo(f"{quiet}; groups that have messages of {topic} before them: {waits}", err=True)
 
     async def work() -> Altered:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.alter_topic(topic, change, force=force, drain=say if drain else None, brokers=only or ())
+            told = partial(_say_draining, topic) if drain else None
+            return await admin.alter_topic(topic, change, force=force, drain=told, brokers=only or ())
 
     altered = run(work())
     if altered.after == altered.before and not change.attributes:
@@ -278,6 +291,12 @@ def _count_to_delete(topic: str, namesrv: str, *, force: bool) -> int:
             return await admin.check_topic_deletion(topic, force=force)
 
     return run(look())
+
+
+def _say_draining(topic: str, now: Draining) -> None:
+    quiet = f"no message came for {now.quiet_seconds:.0f} of {now.quiet_seconds_wanted:.0f} s"
+    waits = ", ".join(f"{group} {amount(lag)}" for group, lag in now.behind.items()) or "none"
+    typer.echo(f"{quiet}; groups that have messages of {topic} before them: {waits}", err=True)
 
 
 def _settings(config: TopicConfig) -> dict[str, object]:

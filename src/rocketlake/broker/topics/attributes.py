@@ -4,8 +4,8 @@ Owns        the attributes that exist, their values, whether one may change late
 Must not know   what an attribute does.
 
 Text of a change: "+key=value" adds or changes, "-key" removes, joined by commas. Rules: RocketMQ's TopicAttributes and
-AttributeUtil; quotas are our own (docs/decisions/0043). Batch queues and compaction are known but not served yet: the
-refusal says so.
+AttributeUtil; quotas (docs/decisions/0043) and tables of the lake (0048) are our own. Batch queues and compaction are
+known but not served yet: the refusal says so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.quota import QUOTA_ATTRIBUTES, QUOTA_MAX
+from rocketlake.model.table_wish import TABLE_ATTRIBUTES, check_table_attribute
 
 __all__ = ["apply_changes"]
 
@@ -25,7 +26,7 @@ _VALUES = {
 _FIXED = ("queue.type", "cleanup.policy")
 _NOT_SERVED = ("BatchCQ", "COMPACTION", "MIXED")
 _RESERVE_TIME = "reserve.time"
-_NAMES = (*_VALUES, _RESERVE_TIME, *QUOTA_ATTRIBUTES)
+_NAMES = (*_VALUES, _RESERVE_TIME, *QUOTA_ATTRIBUTES, *TABLE_ATTRIBUTES)
 
 
 def apply_changes(current: Mapping[str, str] | None, text: str | None) -> dict[str, str]:
@@ -74,6 +75,8 @@ def _check_value(key: str, value: str) -> None:
             raise UsageError(
                 f"attribute {key}={value!r} is no quota", hint=f"write 1 to {QUOTA_MAX} a second; -{key} takes it away"
             )
+    elif key in TABLE_ATTRIBUTES:
+        check_table_attribute(key, value)
     elif key == _RESERVE_TIME:
         if not value.removeprefix("-").isdecimal() or int(value) < -1:
             raise UsageError(

@@ -17,6 +17,13 @@ def test_a_change_adds_changes_and_removes() -> None:
     assert current == {"message.type": "FIFO", "reserve.time": "5"}
 
 
+def test_a_topic_may_want_a_table_and_change_its_mind() -> None:
+    wanted = apply_changes({}, "+lake.format=delta,+lake.body=json,+lake.keep.days=30")
+    assert wanted == {"lake.format": "delta", "lake.body": "json", "lake.keep.days": "30"}
+    assert apply_changes(wanted, "-lake.format,-lake.body,-lake.keep.days") == {}
+    assert apply_changes({}, "-lake.format") == {}
+
+
 @pytest.mark.parametrize(
     ("current", "text", "why"),
     [
@@ -31,6 +38,9 @@ def test_a_change_adds_changes_and_removes() -> None:
         (None, "+cleanup.policy=COMPACTION", "not supported"),
         (None, "+queue.type=BatchCQ", "not supported"),
         (None, "+message.type=MIXED", "not supported"),
+        (None, "+lake.format=orc", "not known"),
+        ({}, "+lake.keep.days=0", "no number of days"),
+        ({}, "+lake.colour=red", "unknown attribute"),
     ],
 )
 def test_a_change_that_is_not_allowed_says_why(current: dict[str, str] | None, text: str, why: str) -> None:
