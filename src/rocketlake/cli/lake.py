@@ -1,7 +1,7 @@
-"""`rocketlake lake create | info | files | history | compact | expire | clean`.
+"""`rocketlake lake create | info | files | history | compact | expire | clean | serve`.
 
 Owns        options and output of these commands.
-Must not know   how a table is changed (spark/lake/maintenance.py).
+Must not know   how a table is changed (spark/lake/maintenance.py), how tables are served (spark/pipeline/serving).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rocketlake.base.errors import UsageError
+from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import DryRun, Yes, agreed
+from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed
 from rocketlake.cli.table import (
     OUTPUT_DEFAULT,
     Moment,
@@ -32,11 +32,13 @@ from rocketlake.cli.table import (
 from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
+    from rocketlake.spark.pipeline.serving.plan import ServePlan
+    from rocketlake.spark.pipeline.serving.wanted import Listed
     from rocketlake.spark.places.location import Location
 
 __all__ = ["app"]
 
-app = CommandTree(help="Create, inspect, compact and clean lake tables; a running stream is not disturbed.")
+app = CommandTree(help="Create, inspect, compact, clean and serve lake tables; a running stream is not disturbed.")
 
 Table = Annotated[str, typer.Argument(help="Folder of the table, or s3://bucket/folder.", show_default=False)]
 Store = Annotated[
@@ -304,3 +306,138 @@ def clean(
         progress=_say,
     )
     tell(f"{amount(count, 'file')} {'would be ' if dry_run else ''}deleted")
+
+
+Repeated = list[str] | None
+
+
+@app.command(serves=True)
+def serve(
+    to: Annotated[
+        str, typer.Option("--to", help="Folder or s3://bucket/folder; a topic's table is the folder TO/TOPIC.")
+    ],
+    topic: Annotated[
+        Repeated, typer.Option("--topic", help="A topic without the attribute, orders=delta; may be repeated.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="The same as a YAML file, with options of each table.")
+    ] = None,
+    option: Annotated[
+        Repeated, typer.Option("--option", help="Option of all tables, s3.endpoint=http://127.0.0.1:9000; repeatable.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Folder of Spark's checkpoints; default TO/_checkpoints.", show_default=False)
+    ] = None,
+    master: Annotated[
+        str, typer.Option("--master", help="Spark master, or sc://host:port of a Connect server.")
+    ] = "local[*]",
+    spark_setting: Annotated[
+        Repeated, typer.Option("--spark", help="Setting of Spark, spark.driver.memory=2g; may be repeated.")
+    ] = None,
+    every: Annotated[str, typer.Option(help="How often brokers are asked for new topics and messages.")] = "10s",
+    at_once: Annotated[int, typer.Option(min=1, max=100, help="Tables that are written at one time.")] = 4,
+    upkeep_every: Annotated[str, typer.Option(help="How often a table is compacted, expired and cleaned.")] = "1h",
+    keep_history: Annotated[str, typer.Option(help="Commits to remember: 12h, 7d.")] = "7d",
+    target_mb: Annotated[int, typer.Option("--target-mb", min=1, max=100_000, help="Wanted size of a file.")] = 128,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on 127.0.0.1.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Write the messages that are there now, then end.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Keep topics as tables until Ctrl-C: those with `topic alter TOPIC --lake FORMAT`, and those given here."""
+    from rocketlake.spark.pipeline.serving.alone import only_service
+    from rocketlake.spark.pipeline.serving.plan import ServePlan
+
+    listed = _listed(topic, config, option)
+    target = _target(to)
+    plan = ServePlan(
+        namesrv,
+        target,
+        _checkpoints(target, checkpoint),
+        at_once=at_once,
+        every_seconds=_age(every),
+        upkeep_seconds=_age(upkeep_every),
+        history_seconds=_age(keep_history),
+        file_bytes=target_mb << 20,
+    )
+    settings = _pairs(spark_setting, "--spark")
+    with only_service(plan.checkpoint):
+        _serve(plan, listed, {"spark.scheduler.mode": "FAIR"} | settings, (master, metrics_port, once))
+
+
+def _serve(plan: ServePlan, listed: Listed, settings: dict[str, str], how: tuple[str, int | None, bool]) -> None:
+    import sys
+    import warnings
+
+    from rich.console import Console
+
+    from rocketlake.spark.pipeline.serving.lags import TableLags
+    from rocketlake.spark.pipeline.serving.looks import look
+    from rocketlake.spark.pipeline.serving.supervisor import LakeServer
+    from rocketlake.spark.pipeline.session import command_session, stopping_signals
+    from rocketlake.spark.progress.terminal import ProgressView
+
+    master, metrics_port, once = how
+    warnings.simplefilter("ignore")  # pyspark speaks of pandas versions and closes sockets late
+    console = Console(highlight=False, soft_wrap=True)
+    session = command_session("lake serve", master=master, settings=settings)
+    with stopping_signals() as told_to_stop, TableLags(metrics_port=metrics_port) as lags, session as spark:
+        spark.streams.addListener(lags)
+        if lags.metrics_address:
+            print(f"metrics at {lags.metrics_address}", file=sys.stderr, flush=True)
+        server = LakeServer(
+            spark,
+            plan,
+            lambda: look(plan.namesrv, listed),
+            lags=lags,
+            say=lambda line: console.print(line, markup=False),
+        )
+        try:
+            with ProgressView(console) as view:
+                server.run(told_to_stop, lambda: view.show(lags.lags()), once=once)
+        finally:
+            if told_to_stop.is_set():
+                print("stopping: the micro-batches at work are finished first", file=sys.stderr, flush=True)
+            server.close()
+    if once and server.failed():
+        hint = "see what was said of them above; run it again, it goes on where each table is"
+        raise RocketLakeError(f"not written: {', '.join(sorted(server.failed()))}", hint=hint)
+
+
+def _listed(topics: Repeated, config: Path | None, options: Repeated) -> Listed:
+    from rocketlake.spark.pipeline.serving.wanted import Listed, checked_options, listed_in, listed_words
+
+    common = checked_options(_pairs(options, "--option"))
+    of_file = listed_in(config, common) if config else Listed(tuple(common.items()))
+    of_words = listed_words(topics or (), dict(of_file.options))
+    return Listed(of_file.options, of_file.tables + of_words.tables)
+
+
+def _pairs(texts: Repeated, named: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"{named} {text!r} is not NAME=VALUE", hint=f"write {named} NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _target(text: str) -> str:
+    from rocketlake.spark.option_values import local_path
+    from rocketlake.spark.places.location import is_stored
+
+    return text.rstrip("/") if is_stored(text) else str(Path(local_path(text)).expanduser().absolute())
+
+
+def _checkpoints(target: str, given: str | None) -> str:
+    from rocketlake.spark.option_values import scheme_of
+    from rocketlake.spark.pipeline.serving.plan import CHECKPOINTS
+
+    if given is not None:
+        return given.rstrip("/") if scheme_of(given) else str(Path(given).expanduser().absolute())
+    if scheme_of(target):
+        hint = "give --checkpoint a folder that stays: PySpark keeps its checkpoints on a disk"
+        raise UsageError(f"tables go to {target}, and nothing says where checkpoints are kept", hint=hint)
+    return f"{target}/{CHECKPOINTS}"

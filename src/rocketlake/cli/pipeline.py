@@ -1,19 +1,13 @@
 """`rocketlake pipeline run | check | export`: pipelines in YAML, on Spark.
 
-Owns        options and output of these commands, Ctrl-C.
+Owns        options and output of these commands.
 Must not know   how a pipeline works (rocketlake.spark.pipeline).
 """
 
 from __future__ import annotations
 
-import shutil
-import signal
 import sys
-import tempfile
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,8 +17,6 @@ from rocketlake.cli.command import CommandTree
 from rocketlake.cli.table import amount, show_table, tell
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from rocketlake.spark.pipeline.model import Pipeline
 
 __all__ = ["app"]
@@ -49,13 +41,15 @@ def run(
 
     from rocketlake.spark.pipeline.environment import Environment
     from rocketlake.spark.pipeline.runner import PipelineRun, loss_tables
+    from rocketlake.spark.pipeline.session import command_session, stopping_signals
     from rocketlake.spark.progress.listener import LagListener
     from rocketlake.spark.progress.terminal import ProgressView
 
     pipeline = _read(file)
     losses = loss_tables(pipeline, Environment())
     listening = LagListener(metrics_port=metrics_port, loss_tables=losses)
-    with _stopping_signals() as told_to_stop, _session(pipeline, master) as spark, listening as listener:
+    session = command_session(f"pipeline {pipeline.name}", master=master, settings=pipeline.spark)
+    with stopping_signals() as told_to_stop, session as spark, listening as listener:
         spark.streams.addListener(listener)
         work = PipelineRun(spark, pipeline)
         if listener.metrics_address:
@@ -78,13 +72,14 @@ def check(file: File, master: Master = "local[2]") -> None:
     """Check a pipeline without running it: the file, the cluster, the plans, and ten sample rows."""
     from rocketlake.spark.pipeline.check import check_cluster, check_plans, read_samples
     from rocketlake.spark.pipeline.environment import Environment
+    from rocketlake.spark.pipeline.session import command_session
 
     pipeline = _read(file)
     environment = Environment()
     tell(f"{file.name}: {amount(len(pipeline.sinks), 'query')}")
     findings, topics = check_cluster(pipeline, environment)
     _show(findings)
-    with _session(pipeline, master) as spark:
+    with command_session(f"pipeline {pipeline.name}", master=master, settings=pipeline.spark) as spark:
         _show(check_plans(spark, pipeline, environment))
         if pipeline.source.format == "rocketmq" and not topics:
             tell("no sample: there is no topic to read")
@@ -123,42 +118,3 @@ def _show(findings: object) -> None:
         typer.secho(
             ("ok       " if finding.good else "warning  ") + finding.text, fg=None if finding.good else "yellow"
         )
-
-
-@contextmanager
-def _session(pipeline: Pipeline, master: str) -> Iterator[SparkSession]:
-    from rocketlake.spark.pipeline.session import local_session
-
-    folder = Path(tempfile.mkdtemp(prefix="rocketlake-spark-"))
-    try:
-        spark = local_session(f"pipeline {pipeline.name}", folder, master=master, settings=pipeline.spark)
-        try:
-            yield spark
-        finally:
-            spark.stop()
-    except Exception:
-        print(f"Spark's log: {folder / 'spark.log'}", file=sys.stderr)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _stopping_signals() -> Iterator[threading.Event]:
-    """Ctrl-C and `kill` set the event; a second one ends the command at once.
-
-    An exception from a signal handler could strike in the middle of a call to Java; that link could then not be used to
-    stop the queries.
-    """
-    told = threading.Event()
-
-    def stop(*_: object) -> None:
-        if told.is_set():
-            raise KeyboardInterrupt
-        told.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

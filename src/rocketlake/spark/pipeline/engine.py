@@ -171,13 +171,17 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif pipeline.trigger:
         writer = writer.trigger(processingTime=pipeline.trigger)
-    spark = flow.rows.sparkSession
-    jvm: Any = spark._jvm
     with explained(environment, sink.where, sink.options):
-        # Spark looks up a format in Python in the session that is active in this thread; only the one that made the
-        # session has it by itself.
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        _set_active(flow.rows.sparkSession)
         return writer.start()
+
+
+def _set_active(spark: SparkSession) -> None:
+    # Spark looks up a format in Python in the session that is active in this thread; only the one that made the session
+    # has it by itself. A session over Spark Connect has no thread here.
+    if isinstance(spark, SparkSession):
+        jvm: Any = spark._jvm
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def write_batch(flow: Flow, pipeline: Pipeline, environment: Environment) -> None:

@@ -1,14 +1,16 @@
-"""A Spark session on this machine for a pipeline, with its log in files.
+"""A Spark session for a pipeline or another command, with its log in files.
 
-Owns        settings of a local session, the files of Spark's log.
+Owns        settings of a local session, the files of Spark's log, Ctrl-C beside Java.
 Must not know   pipelines.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,15 +23,22 @@ from pyspark.sql import SparkSession
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.java import provide_java
 
-__all__ = ["local_session", "silence_error_logs"]
+__all__ = ["command_session", "local_session", "silence_error_logs", "stopping_signals"]
 
+_CONNECT = "sc://"
 _LOG4J = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
-appender.file.type = File
+appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {file}
+appender.file.filePattern = {file}.%i
 appender.file.append = false
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 50MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 """
@@ -77,6 +86,55 @@ def local_session(
             f"Java ended before Spark was up; it wrote {folder / 'java.log'}",
             hint="read the lines above; Spark needs Java 17 or newer (java -version; JAVA_HOME chooses another)",
         ) from None
+
+
+@contextmanager
+def command_session(name: str, *, master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session for one command, and the name of its log if the command fails. `master` `sc://host:port`: Connect."""
+    if master.startswith(_CONNECT):
+        silence_error_logs()
+        builder = SparkSession.builder.remote(master)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        remote = builder.getOrCreate()
+        try:
+            yield remote
+        finally:
+            remote.stop()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="rocketlake-spark-"))
+    try:
+        spark = local_session(name, folder, master=master, settings=settings)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except Exception:
+        print(f"Spark's log: {folder / 'spark.log'}", file=sys.stderr)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def stopping_signals() -> Iterator[threading.Event]:
+    """Ctrl-C and `kill` set the event; a second one ends the command at once.
+
+    An exception from a signal handler could strike in the middle of a call to Java; that link could then not be used to
+    stop the queries.
+    """
+    told = threading.Event()
+
+    def stop(*_: object) -> None:
+        if told.is_set():
+            raise KeyboardInterrupt
+        told.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def silence_error_logs() -> None:
