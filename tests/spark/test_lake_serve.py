@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 from urllib.request import urlopen
 
 import pytest
@@ -55,6 +56,7 @@ class Served:
         while not is_so():
             assert time.monotonic() < limit, (self.said[-5:], self.lags.lags())
             self.server.step(time.monotonic())
+            Event().wait(0.05)
 
     def bodies(self, topic: str) -> list[bytes]:
         """Of all rows of the topic's table, sorted; one that is there twice comes twice."""

@@ -362,8 +362,10 @@ def serve(
         file_bytes=target_mb << 20,
     )
     settings = _pairs(spark_setting, "--spark")
+    if not master.startswith("sc://"):  # a Connect server has a mode of its own
+        settings = {"spark.scheduler.mode": "FAIR"} | settings
     with only_service(plan.checkpoint):
-        _serve(plan, listed, {"spark.scheduler.mode": "FAIR"} | settings, (master, metrics_port, once))
+        _serve(plan, listed, settings, (master, metrics_port, once))
 
 
 def _serve(plan: ServePlan, listed: Listed, settings: dict[str, str], how: tuple[str, int | None, bool]) -> None:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
@@ -23,9 +23,10 @@ from pyspark.sql import SparkSession
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.java import provide_java
 
-__all__ = ["command_session", "local_session", "silence_error_logs", "stopping_signals"]
+__all__ = ["CONNECT", "command_session", "local_session", "silence_error_logs", "stopping_signals"]
 
-_CONNECT = "sc://"
+CONNECT = "sc://"
+"""Begins the address of a Spark Connect server, in the place of a master."""
 _LOG4J = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
@@ -91,28 +92,36 @@ def local_session(
 @contextmanager
 def command_session(name: str, *, master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session for one command, and the name of its log if the command fails. `master` `sc://host:port`: Connect."""
-    if master.startswith(_CONNECT):
+    if master.startswith(CONNECT):
         silence_error_logs()
         builder = SparkSession.builder.remote(master)
         for key, value in settings.items():
             builder = builder.config(key, value)
         remote = builder.getOrCreate()
-        try:
+        with _stopped_behind(remote):
             yield remote
-        finally:
-            remote.stop()
         return
     folder = Path(tempfile.mkdtemp(prefix="rocketlake-spark-"))
     try:
         spark = local_session(name, folder, master=master, settings=settings)
-        try:
+        with _stopped_behind(spark):
             yield spark
-        finally:
-            spark.stop()
     except Exception:
         print(f"Spark's log: {folder / 'spark.log'}", file=sys.stderr)
         raise
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _stopped_behind(spark: SparkSession) -> Iterator[None]:
+    """Stop the session behind the block. If that fails, too, the error of the block counts: Java may have died."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            spark.stop()
+        raise
+    spark.stop()
 
 
 @contextmanager

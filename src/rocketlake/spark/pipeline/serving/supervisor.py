@@ -55,6 +55,7 @@ class LakeServer:
         self._upkeep = Upkeep(plan, say)
         self._look_at = 0.0
         self._is_blind = False
+        self._is_idle = False
         self._unclear: dict[str, str] = {}
 
     def run(self, told_to_stop: Event, show: Callable[[], None] = lambda: None, *, once: bool = False) -> None:
@@ -123,8 +124,11 @@ class LakeServer:
             return
         self._is_blind = False
         self._say_unclear(seen)
+        if not seen.wanted and not self._is_idle:
+            self._say("no topic wants a table: `rocketlake topic alter TOPIC --lake delta`, or --topic TOPIC=delta")
+        self._is_idle = not seen.wanted
         for topic, table in list(self.tables.items()):
-            if seen.wanted.get(topic) != table.wanted and topic not in seen.unclear:
+            if seen.wanted.get(topic) != table.wanted:
                 self._drop(table, is_changed=topic in seen.wanted)
         for topic, wanted in seen.wanted.items():
             if topic not in self.tables:
@@ -136,7 +140,7 @@ class LakeServer:
     def _say_unclear(self, seen: Seen) -> None:
         for topic, why in seen.unclear.items():
             if self._unclear.get(topic) != why:
-                self._say(f"topic {topic}: left as it is: {why}")
+                self._say(f"topic {topic}: not served: {why}")
         self._unclear = dict(seen.unclear)
 
     def _drop(self, table: TableTurns, *, is_changed: bool) -> None:
