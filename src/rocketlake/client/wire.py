@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from rocketlake.client.calls import offset as offset_calls
 from rocketlake.client.calls.answer import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, ask, is_of_slave, refusal
+from rocketlake.client.calls.own_link import OwnLink
 from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, pull, query_messages
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
@@ -25,6 +26,7 @@ from rocketlake.client.producer.message_check import TAG_SEPARATOR
 from rocketlake.client.producer.producer import Producer
 from rocketlake.client.producer.queue_choice import java_hash
 from rocketlake.client.routes import subscribe_view
+from rocketlake.net.client import Way
 
 __all__ = [
     "DAMAGE",
@@ -38,12 +40,14 @@ __all__ = [
     "NameServers",
     "NoRoute",
     "Outgoing",
+    "OwnLink",
     "PreparedPulls",
     "Producer",
     "PullAnswer",
     "PullStatus",
     "Sender",
     "TransactionEnd",
+    "Way",
     "ask",
     "end_of_check",
     "is_of_slave",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rocketlake.base.clock import Clock
@@ -22,8 +23,8 @@ from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.gate.signing import Sign
 from rocketlake.net.limits import NetLimits
-from rocketlake.net.link_pool import LinkPool
-from rocketlake.net.network import Network, TcpNetwork
+from rocketlake.net.link_pool import LinkPool, split_address
+from rocketlake.net.network import Network, Open, TcpNetwork
 from rocketlake.net.request import Handler
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
@@ -32,13 +33,22 @@ from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.limits import FRAME_BYTES_MAX, WireLimits
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["InvokeTimeout", "NetClient"]
+__all__ = ["InvokeTimeout", "NetClient", "Way"]
 
 log: Final = get_logger(__name__)
 
 
 _LIMITS: Final = NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX))
 """A header may fill a frame: the answer to a batch has the id of each of its messages there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a thread that waits for its answers itself reaches an address: as the client does, encrypted and signed."""
+
+    address: str
+    open: Open
+    sign: Sign | None
 
 
 class NetClient(Service):
@@ -53,16 +63,18 @@ class NetClient(Service):
         network: Network | None = None,
         codec: Codec = Codec.JSON,
         sign: Sign | None = None,
+        way: Callable[[str, int, float], Open] | None = None,
     ) -> None:
-        """`sign`: puts access key and signature on each request."""
+        """`sign`: puts access key and signature on each request. `way`: see `way`; None: there is no such way."""
         super().__init__("net-client", clock)
-        limits = limits or _LIMITS
+        limits = self._limits = limits or _LIMITS
         self.dispatcher = Dispatcher(Row(code, handler, ANYBODY) for code, handler in (handlers or {}).items())
         warnings, turns = RareWarnings(log, clock=self._clock), Turns(self._clock, limits.turn_seconds)
         self._endpoint = Endpoint(self.dispatcher, limits, self._clock, codec, warnings, turns)
         self._sweeper = Sweeper(self._clock)
         self._pool = LinkPool(self._make_link, network or TcpNetwork(), limits, self._clock, self._sweeper)
         self._sign = sign
+        self._way = way
         self._lines: dict[str, dict[asyncio.Future[None], None]] = {}
         """By address: requests that wait for its link, in the order in which they came."""
         self.adopt(self._sweeper, self._pool)
@@ -116,6 +128,12 @@ class NetClient(Service):
             self._sign(command)
         link = await self._writable(address, self._clock.monotonic() + timeout_ms / 1000)
         link.send(command)
+
+    def way(self, address: str) -> Way | None:
+        """For a thread that opens a connection of its own; None in a simulation. Raises UsageError (address)."""
+        if self._way is None:
+            return None
+        return Way(address, self._way(*split_address(address), self._limits.connect_seconds), self._sign)
 
     def link(self, address: str) -> object:
         """The open link to an address, to tell it from a later one; None without one."""

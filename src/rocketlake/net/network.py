@@ -74,6 +74,20 @@ class Network(Protocol):
         """Opens one connection. Raises LinkError, ConnectionIsRefused when nothing listens there."""
 
 
+Open = Callable[[], socket.socket]
+"""Opens a connection, for a thread that waits: not for an event loop. Raises LinkError."""
+
+
+def open_tcp(host: str, port: int, seconds: float) -> socket.socket:
+    """A plain connection within so many seconds, which its socket keeps as its timeout. See Open."""
+    try:
+        connection = socket.create_connection((host, port), seconds)
+    except OSError as problem:
+        raise LinkError(f"cannot connect to {host}:{port}: {problem.strerror or problem}") from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
 class TcpListener:
     """A listening TCP socket."""
 

@@ -41,7 +41,7 @@ _NOTHING: Mapping[str, pa.Array] = MappingProxyType({})
 _NO_BODIES: dict[int, bytes | None] = {}
 
 
-def record_starts(data: bytes | bytearray) -> list[int]:
+def record_starts(data: bytes | bytearray | memoryview) -> list[int]:
     """Positions of the records in a pull answer. ProtocolError if the bytes are not whole records."""
     found, position, _status = walk(data, -1)
     if position != len(data):

@@ -22,7 +22,7 @@ from rocketlake.codec.record import encode_record
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.schema import full_schema
-from rocketlake.spark.source.brokers import Bounds, Found, Pulled, PullOutcome, TopicNames
+from rocketlake.spark.source.brokers import Bounds, Found, Pulled, PullLink, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions, parse_options
 from rocketlake.spark.source.plan import RangesPartition
 from rocketlake.spark.source.stream_reader import RocketMQStreamReader
@@ -67,6 +67,7 @@ class MemoryCluster:
     pull_max: int = 32
     seconds: float = 0.0
     calls: list[str] = field(default_factory=list)
+    pull_link: Callable[[MessageQueue], PullLink | None] = field(default=lambda queue: None)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop, repr=False)
 
     def close(self) -> None:

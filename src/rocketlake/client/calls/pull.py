@@ -151,9 +151,19 @@ class PreparedPulls:
         self, address: str, queue: MessageQueue, offset: int, max_messages: int, timeout_ms: int
     ) -> PullAnswer:
         """Messages from `offset` on."""
+        return self.outcome(
+            await self._net.invoke(address, self.request(queue, offset, max_messages), timeout_ms), address
+        )
+
+    def request(self, queue: MessageQueue, offset: int, max_messages: int) -> Command:
+        """The command that asks for messages from `offset` on."""
         fixed = self._fixed.get(queue) or self._fix(queue)
-        block = fixed + encode_fields({"queueOffset": str(offset), "maxMsgNums": str(max_messages)})
-        answer = await self._net.invoke(address, Command(_PULL_CODE, block=block), timeout_ms)
+        return Command(
+            _PULL_CODE, block=fixed + encode_fields({"queueOffset": str(offset), "maxMsgNums": str(max_messages)})
+        )
+
+    def outcome(self, answer: Command, address: str) -> PullAnswer:
+        """The answer to such a command. Raises RemoteError."""
         status = _STATUSES.get(answer.code)
         if status is None:
             raise refusal(answer, _PULL_CODE, address)

@@ -36,4 +36,11 @@ def net_client(
     config = config or ClientConfig()
     secure = SecureNetwork(network or TcpNetwork(), Certificates(config.tls, clock))
     user = config.user
-    return NetClient(None, clock, handlers, network=secure, sign=None if user is None else signing(lambda: user))
+    return NetClient(
+        None,
+        clock,
+        handlers,
+        network=secure,
+        sign=None if user is None else signing(lambda: user),
+        way=secure.way if network is None else None,
+    )

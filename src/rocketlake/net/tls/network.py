@@ -8,13 +8,15 @@ Must not know   how connections are made (net/network.py), how bytes are encrypt
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol, cast
 
 from rocketlake.base.errors import LinkError
-from rocketlake.net.network import Listener, Network
-from rocketlake.net.tls.certificates import Certificates
+from rocketlake.net.network import Listener, Network, Open, open_tcp
+from rocketlake.net.tls.certificates import Certificates, reason_of
 from rocketlake.net.tls.settings import TlsMode
 from rocketlake.net.tls.stream import TlsStream
 
@@ -66,6 +68,25 @@ class SecureNetwork:
         except HandshakeFailed as error:
             error.hint = _call_cure(error.reason)
             raise
+
+    def way(self, host: str, port: int, seconds: float) -> Open:
+        """What opens a connection over TCP within so many seconds. Call this on the loop, and its result elsewhere."""
+        certificates = self._certificates
+        certificates.look()
+        if certificates.client is None:
+            return partial(open_tcp, host, port, seconds)
+        return partial(_open_encrypted, certificates.client, certificates.server_name or host, host, port, seconds)
+
+
+def _open_encrypted(context: ssl.SSLContext, server_name: str, host: str, port: int, seconds: float) -> socket.socket:
+    connection = open_tcp(host, port, seconds)
+    try:
+        return context.wrap_socket(connection, server_hostname=server_name)
+    except (OSError, ValueError) as error:  # ValueError: no name that a certificate could hold
+        connection.close()
+        failed = HandshakeFailed(f"{host}:{port}", reason_of(error))
+        failed.hint = _call_cure(failed.reason)
+        raise failed from None
 
 
 async def connect_encrypted(

@@ -23,6 +23,7 @@ __all__ = [
     "Bounds",
     "Brokers",
     "Found",
+    "PullLink",
     "PullOutcome",
     "Pulled",
     "TopicNames",
@@ -78,6 +79,26 @@ class TopicNames:
     reserved: Collection[str]
 
 
+class PullLink(Protocol):
+    """Pulls of one queue over a connection of one thread, which waits for the answers. Calls may raise LinkError,
+    ProtocolError, RemoteError; after that the link can only be closed."""
+
+    def ask(self, offset: int, count: int) -> int:
+        """Ask for at most `count` messages from `offset` on; the number of this pull."""
+
+    def head(self) -> tuple[int, Pulled, int]:
+        """The next answer, to whichever pull: its number, what it says, the bytes of its records: `read` these next."""
+
+    def read(self, place: memoryview) -> None:
+        """Fill `place` with records."""
+
+    def leads_to_master(self) -> bool:
+        """False when another broker is the master, as far as this process knows."""
+
+    def close(self) -> None:
+        """Answers that are on their way are lost."""
+
+
 class Brokers(Protocol):
     """A cluster as the source sees it. Coroutines run on a loop of their own, entered through run and submit."""
 
@@ -101,6 +122,12 @@ class Brokers(Protocol):
 
     async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
         """At most `count` messages from `offset` on, through the filter of the options; never waits for new ones."""
+
+    def pull_link(self, queue: MessageQueue) -> PullLink | None:
+        """A connection of this thread to the queue's master, for pulls without a filter; None: there are none here.
+
+        Raises LinkError.
+        """
 
     async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
         """Offsets of messages that one broker's index has for a key (`unique`: a message id), and perhaps of others;

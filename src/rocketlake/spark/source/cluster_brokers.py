@@ -17,9 +17,11 @@ from rocketlake.base.logs import get_logger
 from rocketlake.client.wire import (
     ClientInstance,
     NoRoute,
+    OwnLink,
     PreparedPulls,
     PullAnswer,
     PullStatus,
+    Way,
     offset_calls,
     query_messages,
 )
@@ -30,12 +32,15 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.cluster import cluster_client
 from rocketlake.spark.source.brokers import Bounds, Found, Pulled, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.queue_link import QueueLink
 
 __all__ = ["ClusterBrokers", "connect"]
 
 log = get_logger(__name__)
 T = TypeVar("T")
 _PULL_BYTES = 4 << 20
+_SILENCE_SECONDS = 1.0
+"""A link of one thread is left when it is silent for so long: the common link looks for another master soon."""
 _HITS_MAX = 64
 _UNIQUE_HITS_MAX = 32
 """Brokers never give more (maxMsgsNumBatch, defaultQueryMaxNum)."""
@@ -105,7 +110,7 @@ class ClusterBrokers:
 
     async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
         """One pull, its records left as bytes."""
-        pulls = self._pulls.get((queue.topic, filtered)) or self._prepare(queue.topic, filtered)
+        pulls = self._prepared(queue.topic, filtered)
         timeout = self._options.pull_timeout_ms
 
         async def pull(address: str) -> PullAnswer:
@@ -126,8 +131,22 @@ class ClusterBrokers:
                     hint="set enablePropertyFilter=true on each broker, or filter in Spark instead of 'filter.sql92'",
                 ) from error
             raise
-        bounds = Bounds(max(0, answer.min_offset), answer.max_offset)
-        return Pulled(_OUTCOMES[answer.status], answer.body, answer.next_offset, bounds)
+        return _pulled(answer)
+
+    def pull_link(self, queue: MessageQueue) -> QueueLink | None:
+        """A connection to the master; None in a simulation."""
+        way = self.run(self._way(queue))
+        if way is None:
+            return None
+        link = OwnLink(way, min(_SILENCE_SECONDS, self._options.pull_timeout_ms / 1000))
+        pulls, routes = self._prepared(queue.topic, True), self._client.routes
+        return QueueLink(link, pulls, queue, _pulled, lambda: routes.master(queue.broker_name))
+
+    async def _way(self, queue: MessageQueue) -> Way | None:
+        return self._client.net.way(await self._client.master(queue.broker_name, queue.topic))
+
+    def _prepared(self, topic: str, filtered: bool) -> PreparedPulls:
+        return self._pulls.get((topic, filtered)) or self._prepare(topic, filtered)
 
     def _prepare(self, topic: str, filtered: bool) -> PreparedPulls:
         subscription = self._subscription(topic) if filtered else parse_subscription(topic, None)
@@ -201,3 +220,8 @@ class ClusterBrokers:
     async def _at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
         """Ask the master; after a broken link a new one is looked for, for the caller's next try."""
         return await self._client.at_master(broker_name, topic, ask)
+
+
+def _pulled(answer: PullAnswer) -> Pulled:
+    bounds = Bounds(max(0, answer.min_offset), answer.max_offset)
+    return Pulled(_OUTCOMES[answer.status], answer.body, answer.next_offset, bounds)

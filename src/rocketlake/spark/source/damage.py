@@ -37,11 +37,16 @@ class Damaged:
 
 def whole_chunk(chunk: Chunk, *, with_bodies: bool) -> Records:
     """The records of a chunk; one of READ_FAULTS if any is damaged. Compressed bodies are looked at when unpacked."""
-    data = chunk.answers[0].data if len(chunk.answers) == 1 else b"".join(answer.data for answer in chunk.answers)
-    return _records(data, chunk.start, chunk.end, with_bodies=with_bodies)
+    return _records(_side_by_side(chunk), chunk.start, chunk.end, with_bodies=with_bodies)
 
 
-def _records(data: bytes, start: int, end: int, *, with_bodies: bool) -> Records:
+def _side_by_side(chunk: Chunk) -> bytes | memoryview:
+    if chunk.whole is not None:
+        return chunk.whole
+    return chunk.answers[0].data if len(chunk.answers) == 1 else b"".join(answer.data for answer in chunk.answers)
+
+
+def _records(data: bytes | memoryview, start: int, end: int, *, with_bodies: bool) -> Records:
     records = Records(data, record_starts(data))
     offsets = records.queue_offsets
     if len(offsets) and not (start <= offsets[0] and offsets[-1] < end):
@@ -61,7 +66,7 @@ def sound_parts(
 
     UsageError when the queue is one of a batch topic.
     """
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     damaged: list[Damaged] = []
     for answer in chunk.answers:
         try:
@@ -84,7 +89,7 @@ def _one_by_one(brokers: Brokers, wanted: QueueRange, chunk: Chunk, options: Sou
         yield from piece.answers
 
 
-def _sound_part(answer: Answer, *, with_bodies: bool) -> bytes:
+def _sound_part(answer: Answer, *, with_bodies: bool) -> bytes | memoryview:
     """The bytes of the records that belong to this answer; an answer may lead beyond its end."""
     records = Records(answer.data, record_starts(answer.data))
     offsets = records.queue_offsets

@@ -16,20 +16,31 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
+from rocketlake.base.errors import LinkError
+from rocketlake.base.logs import get_logger
 from rocketlake.model import property_names
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.columns import READ_FAULTS, Records, record_batches
 from rocketlake.spark.source.brokers import Brokers
 from rocketlake.spark.source.damage import sound_parts, whole_chunk
 from rocketlake.spark.source.losses import lose, lose_damaged
+from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.own_walk import OwnWalk
 from rocketlake.spark.source.plan import QueueRange
 from rocketlake.spark.source.range_walk import Chunk, RangeWalk
 
 __all__ = ["read_ranges"]
 
+log = get_logger(__name__)
+
 _BEGUN_MAX = 16
 """How many ranges of one task are read at the same time; such ranges are small."""
+
+_OWN_RECORDS_MIN = 4096
+"""A range of which less is left is not worth a link of its own."""
+_OWN_TRIES = 3
+"""How often such a link is opened without one chunk that comes over it."""
 
 _GONE = "they expired, the topic was cut or made anew, or the broker passes over what it cannot read"
 
@@ -57,11 +68,43 @@ def read_ranges(
 def _batches(
     brokers: Brokers, walk: RangeWalk, coming: Future[Chunk | None], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    while (chunk := coming.result()) is not None:
-        coming = brokers.submit(walk.next_chunk())
+    for chunk in _chunks(brokers, walk, coming, options):
         reading = _ChunkRead(brokers, walk, chunk, options, schema)
         yield from reading.batches()
         reading.tell_losses()
+
+
+def _chunks(brokers: Brokers, walk: RangeWalk, coming: Future[Chunk | None], options: SourceOptions) -> Iterator[Chunk]:
+    """The chunks of a range. Each is over when the next is asked for.
+
+    Where much is left the rest is read over a link of this thread. Each time that way ends early the walk, which knows
+    retries and losses, reads the next chunk.
+    """
+    tries = _OWN_TRIES
+    while (chunk := coming.result()) is not None:
+        own = _own_walk(brokers, walk, options) if tries else None
+        if own is None:
+            tries = 0
+            coming = brokers.submit(walk.next_chunk())
+            yield chunk
+            continue
+        yield chunk
+        tries -= 1
+        for read in own.chunks():
+            yield read
+            tries = _OWN_TRIES
+        coming = brokers.submit(walk.next_chunk())
+
+
+def _own_walk(brokers: Brokers, walk: RangeWalk, options: SourceOptions) -> OwnWalk | None:
+    if options.is_filtered or walk.wanted.end - walk.position < _OWN_RECORDS_MIN:
+        return None
+    try:
+        link = brokers.pull_link(walk.wanted.queue)
+    except LinkError as error:
+        log.info("reading %s goes on over the common link: %s", describe(walk.wanted.queue), error)
+        return None
+    return None if link is None else OwnWalk(link, walk, options.pull_batch_size)
 
 
 class _ChunkRead:

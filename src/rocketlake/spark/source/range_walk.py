@@ -19,17 +19,17 @@ from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
 
-__all__ = ["Answer", "Chunk", "RangeWalk"]
+__all__ = ["CHUNKS_BETWEEN_TRIALS", "CHUNK_BYTES", "CHUNK_RECORDS", "Answer", "Chunk", "RangeWalk"]
 
 # Larger batches cost Spark more per row than they save.
-_CHUNK_RECORDS = 8192
-_CHUNK_BYTES = 2 << 20
-_BYTES_MAX = 2 * _CHUNK_BYTES
+CHUNK_RECORDS = 8192
+CHUNK_BYTES = 2 << 20
+_BYTES_MAX = 2 * CHUNK_BYTES
 """A chunk ends early at this size: messages that suddenly grow must not fill the memory."""
 _PULLS_AT_ONCE = 16
 _PULLS_PER_CHUNK = 128
 _FIRST_STRIDE = 32
-_CHUNKS_BETWEEN_TRIALS = 16
+CHUNKS_BETWEEN_TRIALS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Answer:
     start: int
     end: int
     next_offset: int
-    data: bytes
+    data: bytes | memoryview
 
 
 @dataclass(slots=True)
@@ -53,13 +53,17 @@ class _Piece:
 
 @dataclass(slots=True)
 class Chunk:
-    """Answers that cover offsets [start, end), in queue order; `gone`: parts that the broker says it does not hold."""
+    """Answers that cover offsets [start, end), in queue order; `gone`: parts that the broker says it does not hold.
+
+    `whole`: the records of all answers, where they lie side by side in memory.
+    """
 
     start: int
     end: int
     answers: list[Answer] = field(default_factory=list)
     gone: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
+    whole: memoryview | None = None
 
     def add(self, answer: Answer) -> None:
         """Put an answer behind the others."""
@@ -83,6 +87,15 @@ class RangeWalk:
         self._chunks = 0
         self._trial_after = 1
         self.bounds = Bounds(0, 0)
+
+    @property
+    def position(self) -> int:
+        """Offsets before this one are done."""
+        return self._position
+
+    def move_to(self, position: int) -> None:
+        """Offsets before `position` were read elsewhere. Not while a chunk is on its way."""
+        self._position = position
 
     async def next_chunk(self) -> Chunk | None:
         """The next part of the range; None after its end."""
@@ -116,8 +129,8 @@ class RangeWalk:
     def _records_at_once(self) -> int:
         if not self._record_bytes:
             return self._stride
-        fitting = int(_CHUNK_BYTES / self._record_bytes)
-        return max(1, min(_CHUNK_RECORDS, fitting, self._stride * _PULLS_PER_CHUNK))
+        fitting = int(CHUNK_BYTES / self._record_bytes)
+        return max(1, min(CHUNK_RECORDS, fitting, self._stride * _PULLS_PER_CHUNK))
 
     def _adapt(self, chunk: Chunk) -> None:
         """Ask for as many messages per pull as the broker gives; it has limits by count and by bytes."""
@@ -125,7 +138,7 @@ class RangeWalk:
             self._record_bytes = chunk.size / (chunk.end - chunk.start)
         if self._is_short:
             self._stride, self._chunks = max(1, self._taken_most), 1
-            self._trial_after = _CHUNKS_BETWEEN_TRIALS
+            self._trial_after = CHUNKS_BETWEEN_TRIALS
         elif self._chunks % self._trial_after == 0:
             self._stride = min(self._stride * 2, self._options.pull_batch_size)
         self._chunks += 1
@@ -167,7 +180,7 @@ class RangeWalk:
     async def _filtered(self) -> Chunk:
         chunk = Chunk(self._position, self._position)
         records = fruitless = 0
-        while self._position < self.wanted.end and chunk.size < _CHUNK_BYTES and records < _CHUNK_RECORDS:
+        while self._position < self.wanted.end and chunk.size < CHUNK_BYTES and records < CHUNK_RECORDS:
             before = self._position
             pulled = await self._pull(before, self._options.pull_batch_size)
             if pulled.outcome in (PullOutcome.FOUND, PullOutcome.NOTHING_MATCHED):
