@@ -144,13 +144,16 @@ class StoreConfig:
 
     # -- behaviour: reading --------------------------------------------------------------------------------------------
     transfer_bytes_max_memory: int = setting(
-        256 * 1024,
+        1024 * 1024,
         java="maxTransferBytesOnMessageInMemory",
         low=1,
-        why="most bytes in the answer to a pull, of recent messages",
+        why="most bytes in the answer to a pull, of recent messages; consumers ask for 256 KiB, Spark for more",
     )
     transfer_count_max_memory: int = setting(
-        32, java="maxTransferCountOnMessageInMemory", low=1, why="most messages in the answer to a pull, of recent ones"
+        1024,
+        java="maxTransferCountOnMessageInMemory",
+        low=1,
+        why="most messages in the answer to a pull, of recent ones; consumers ask for 32, Spark for more",
     )
     transfer_bytes_max_disk: int = setting(
         64 * 1024,
