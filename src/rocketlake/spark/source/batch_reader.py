@@ -28,6 +28,7 @@ from rocketlake.spark.source.queue_finder import QueueFinder
 from rocketlake.spark.source.range_read import read_ranges
 from rocketlake.spark.source.record_size import RecordSizes
 from rocketlake.spark.source.seek import offsets_of_times, resolve
+from rocketlake.spark.source.worker import freeze_once
 
 __all__ = ["PushingBatchReader", "RocketMQBatchReader"]
 
@@ -75,7 +76,9 @@ class RocketMQBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of the ranges of one task."""
         assert isinstance(partition, RangesPartition)
-        return read_ranges(self._connect(self._options), partition.ranges, self._options, arrow_schema(self._schema))
+        brokers = self._connect(self._options)
+        freeze_once()
+        return read_ranges(brokers, partition.ranges, self._options, arrow_schema(self._schema))
 
 
 class PushingBatchReader(RocketMQBatchReader):

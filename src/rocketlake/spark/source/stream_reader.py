@@ -30,6 +30,7 @@ from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import RangesPartition, split_to_tasks
 from rocketlake.spark.source.progress import Limit, Progress
 from rocketlake.spark.source.range_read import read_ranges
+from rocketlake.spark.source.worker import freeze_once
 
 __all__ = ["RocketMQStreamReader"]
 
@@ -107,6 +108,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Rows of the ranges of one task; runs in a Spark worker."""
         assert isinstance(partition, RangesPartition)
         brokers = self._connect(self._options)
+        freeze_once()
         return read_ranges(brokers, partition.ranges, self._options, arrow_schema(self._schema))
 
     def commit(self, end: dict[str, Any]) -> None:
