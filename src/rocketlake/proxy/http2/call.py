@@ -83,8 +83,8 @@ class Call:
         "method",
         "on_drain",
         "on_over",
-        "refusal",
         "reader",
+        "refusal",
         "stream",
     )
 
