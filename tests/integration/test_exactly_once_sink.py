@@ -205,10 +205,39 @@ def test_what_an_attempt_left_is_rolled_back_once_the_batch_is_done_and_not_befo
         assert query.rows() == Counter(rows(0, 20))
 
 
-def open_ones(cluster: EmbeddedCluster) -> OpenTransactions:
+def test_a_decided_batch_that_was_left_for_too_long_says_how_to_go_on(tmp_path: Path) -> None:
+    """Its driver died behind the decision, no other one came, and the broker gave the half messages up."""
+    settings = {
+        "transaction_check_interval_ms": 200,
+        "transaction_timeout_ms": 200,
+        "transaction_checks_max": 10,
+    }
+    with EmbeddedCluster(tmp_path, settings=settings) as cluster:
+        query = Query(cluster, "Late", batchTimeoutMs="1000", deliveryTimeoutMs="1000")
+        query.decide_only(query.tasks(0, rows(0, 5)))
+        ends = time.monotonic() + 60
+        while open_ones(cluster, given_up=True).total < 5:
+            assert time.monotonic() < ends, "half messages are never given up"
+        with pytest.raises(
+            WriteFailed, match=r"the half message was given up.*Cure: bring back what `rocketlake transaction list"
+        ):
+            query.commit(query.tasks(0, rows(0, 5)))
+        assert not query.messages()
+
+        async def bring_back() -> None:
+            async with Admin(namesrv=cluster.namesrv) as admin:
+                for _, half in (await admin.open_transactions(given_up=True)).oldest():
+                    await admin.check_transaction(half.id)
+
+        asyncio.run(bring_back())
+        query.commit(query.tasks(0, rows(0, 5)))
+        assert query.rows() == Counter(rows(0, 5))
+
+
+def open_ones(cluster: EmbeddedCluster, *, given_up: bool = False) -> OpenTransactions:
     async def look() -> OpenTransactions:
         async with Admin(namesrv=cluster.namesrv) as admin:
-            return await admin.open_transactions()
+            return await admin.open_transactions(given_up=given_up)
 
     return asyncio.run(look())
 

@@ -28,9 +28,9 @@ from rocketlake.spark.sink.sending import WriteFailed
 __all__ = ["Ends"]
 
 _WINDOW = 512
-_HINT = (
-    "`rocketlake transaction list --given-up` shows half messages that the broker gave up, `rocketlake transaction"
-    " check ID` brings one back; then start the query again: it goes on with this batch"
+_GIVEN_UP = (
+    "bring back what `rocketlake transaction list --given-up` shows, by `rocketlake transaction check ID`; then start"
+    " the query again: it goes on with this batch"
 )
 
 
@@ -68,9 +68,9 @@ class Ends:
                 answer = await self._ask(half_list, half, TransactionEnd.COMMIT)
                 if answer.code == ResponseCode.SUCCESS:
                     return
-                error: RocketLakeError = refusal(
-                    answer, int(RequestCode.END_TRANSACTION), half.broker_name, {ResponseCode.SYSTEM_ERROR: _HINT}
-                )
+                error: RocketLakeError = refusal(answer, int(RequestCode.END_TRANSACTION), half.broker_name)
+                if "given up" in (answer.remark or ""):
+                    error.hint = _GIVEN_UP
             except (LinkError, RemoteError, WriteFailed) as broken:
                 error = broken
             await patience.after(error)
