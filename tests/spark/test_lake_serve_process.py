@@ -167,7 +167,7 @@ def test_a_second_service_is_refused_and_a_failed_topic_ends_once_with_an_error(
     cluster.send("fine", numbered(3, 6))
     done = serve_once(cluster, *words, "--topic", "ruined=parquet")
     assert done.returncode != 0
-    assert "not written: ruined" in done.stderr
+    assert "not written: ruined" in done.stderr, done.stdout
     assert re.search(r"topic ruined: failed 1 times, next try in 5 s: .+", done.stdout), done.stdout
     assert count_of(tmp_path / "fine") == 6
 

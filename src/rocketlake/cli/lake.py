@@ -402,9 +402,9 @@ def _serve(plan: ServePlan, listed: Listed, settings: dict[str, str], how: tuple
             if told_to_stop.is_set():
                 print("stopping: the micro-batches at work are finished first", file=sys.stderr, flush=True)
             server.close()
-    if once and server.failed():
-        hint = "see what was said of them above; run it again, it goes on where each table is"
-        raise RocketLakeError(f"not written: {', '.join(sorted(server.failed()))}", hint=hint)
+        if once and server.failed():
+            hint = "see what was said of them above; run it again, it goes on where each table is"
+            raise RocketLakeError(f"not written: {', '.join(sorted(server.failed()))}", hint=hint)
 
 
 def _listed(topics: Repeated, config: Path | None, options: Repeated) -> Listed:
