@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +146,11 @@ def test_python_workers_live_on_between_batches(probe: Probe) -> None:
     probe.set_available(12)
     probe.run(write=keep, limit=2)
     assert max(reads.values()) > 1
+
+
+def test_workers_of_a_local_session_are_reached_over_unix_sockets(spark: SparkSession) -> None:
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"].lower())
+    assert found.collect() == ["true"]
 
 
 def test_offsets_are_compared_as_text(probe: Probe) -> None:

@@ -72,6 +72,8 @@ def local_session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
+        # Rows go between Java and its Python workers: loopback TCP costs both sides more.
+        "spark.python.unix.domain.socket.enabled": "true",
     } | dict(settings or {})
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in values.items():
