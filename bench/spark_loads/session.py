@@ -35,18 +35,23 @@ def local_spark(root: Path, *, jars: str = "", **settings: str) -> SparkSession:
 
 
 def spark_cpu_seconds() -> float:
-    """CPU so far of this process and all below it: the JVM and its Python workers, which live on between batches."""
+    """CPU so far of this process, the JVM and its Python workers, which live on between batches; of no broker."""
     return _sum(cpu_seconds)
 
 
 def spark_anonymous_mb() -> float:
-    """Private memory of this process and all below it, MB: what Spark and its workers add to the machine."""
+    """Private memory of the same processes, MB: what Spark and its workers add to the machine."""
     return _sum(lambda pid: memory_mb(pid)["anonymous"])
 
 
 def _sum(measure: Callable[[int], float]) -> float:
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None, "no session"
     total = 0.0
-    for pid in family(os.getpid()):
+    # Brokers are children of this process, too: only those of the JVM are Spark's.
+    for pid in [os.getpid(), *family(gateway.proc.pid)]:
         try:
             total += measure(pid)
         except (FileNotFoundError, ProcessLookupError, KeyError):
