@@ -5,6 +5,7 @@ Each side is one process with a broker and a proxy. CPU is that of this process 
 
 from __future__ import annotations
 
+import json
 import time
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ TOPIC, GROUP, QUEUES = "GrpcLoad", "bench_grpc", 8
 THREADS = 64
 RECEIVING_THREADS = 16
 BACKLOG = 900_000
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
 
 
 class GrpcApache(Apache):
@@ -47,6 +49,15 @@ def _side(kind: SideKind, root: Path) -> GrpcApache | GrpcRocketLake:
     return GrpcRocketLake(root) if issubclass(kind, RocketLake) else GrpcApache(root)
 
 
+def _create_group(broker: str) -> None:
+    """Apache's proxy gives consumers of a group that it does not know no settings, and they do not start."""
+    with wire.connect(broker) as link:
+        link.sendall(wire.frame(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, json.dumps({"groupName": GROUP}).encode()))
+        header, _body = wire.receive_frame(link)
+    if header["code"]:
+        raise RuntimeError(f"{broker} makes no group: {header}")
+
+
 def _client(side: GrpcApache | GrpcRocketLake, what: str, threads: int, *more: object) -> Program:
     command = ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-cp", compiled_drivers("grpc"), "GrpcLoad"]
     return Program("GrpcLoad", [*command, what, side.endpoint, TOPIC, str(threads), *map(str, more)])
@@ -57,6 +68,7 @@ def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier, *, receives: b
         values = started_values(side)
         wire.create_topic(side.broker, side.namesrv, TOPIC, QUEUES)
         if receives:
+            _create_group(side.broker)
             values["fill_seconds"] = fill(side, min(BACKLOG, plan.backlog_messages), TOPIC)
         words = ("receive", RECEIVING_THREADS, GROUP) if receives else ("send", THREADS, 1024)
         with _client(side, *words) as client:
