@@ -28,6 +28,8 @@ __all__ = ["LakeServer", "SparkEnded"]
 
 _STEP_SECONDS = 0.1
 _SHOW_SECONDS = 1.0
+_ONCE_TRIES = 3
+"""On a busy machine Spark gives up a Python process that does not answer within 10 s of its start."""
 
 
 class SparkEnded(RocketLakeError):
@@ -59,7 +61,10 @@ class LakeServer:
         self._unclear: dict[str, str] = {}
 
     def run(self, told_to_stop: Event, show: Callable[[], None] = lambda: None, *, once: bool = False) -> None:
-        """Serve until told to stop; `once`: until each table has had a turn. SparkEnded if the session has died."""
+        """Serve until told to stop; `once`: until each table has had a turn, or failed three times.
+
+        SparkEnded if the session has died.
+        """
         shown_at = 0.0
         while not told_to_stop.is_set():
             now = time.monotonic()
@@ -107,7 +112,7 @@ class LakeServer:
         tables = self.tables.values()
         return (
             not self._is_blind
-            and all(not table.runs and (table.turns or table.failures) for table in tables)
+            and all(not table.runs and (table.turns or table.failures >= _ONCE_TRIES) for table in tables)
             and self._upkeep.is_idle()
         )
 
