@@ -147,8 +147,12 @@ class Proxy(Service):
 
         writes = self.server.flushes
         send, ack = (self.server.methods[path.encode()].serve for path in (_SEND, _ACK))
-        self.server.add(_SEND, PlainSends(self.cluster, callers, sends, limits, self._clock, send, writes).serve)
-        self.server.add(_ACK, PlainAcks(self.cluster, callers, self.renewals, self._clock, ack, writes).serve)
+        self.server.add(
+            _SEND, PlainSends(self.cluster, callers, sends, limits, self._clock, ordinary=send, writes=writes).serve
+        )
+        self.server.add(
+            _ACK, PlainAcks(self.cluster, callers, self.renewals, self._clock, ordinary=ack, writes=writes).serve
+        )
         self.cluster.net.dispatcher.serve_runs(take_answers, ())
 
     @property

@@ -74,6 +74,7 @@ class PlainAcks:
         callers: Callers,
         renewals: Renewals,
         clock: Clock,
+        *,
         ordinary: Callable[[Call, bytes], object],
         writes: Writes,
     ) -> None:

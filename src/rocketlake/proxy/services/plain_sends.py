@@ -100,6 +100,7 @@ class PlainSends:
         sends: Sends,
         limits: Callable[[], Limits],
         clock: Clock,
+        *,
         ordinary: Callable[[Call, bytes], object],
         writes: Writes,
     ) -> None:
