@@ -22,8 +22,9 @@ CLIENT = "rocketmq-python-client==5.1.2"
 class ApacheProxy:
     """The proxy as a process in cluster mode: it finds the broker through the name server."""
 
-    def __init__(self, root: Path, namesrv: str) -> None:
-        self.root, self.namesrv = root, namesrv
+    def __init__(self, root: Path, namesrv: str, peer: str = "proxy") -> None:
+        """`peer`: whose jars: `proxy` is 5.3.3, `proxy550` 5.5.0."""
+        self.root, self.namesrv, self._peer = root, namesrv, peer
         self._port, self._remoting_port = free_ports(2)
         self.endpoint = f"127.0.0.1:{self._port}"
 
@@ -34,7 +35,7 @@ class ApacheProxy:
         ports = {"grpcServerPort": self._port, "remotingListenPort": self._remoting_port}
         conf.write_text(json.dumps({**settings, **ports, "namesrvAddr": self.namesrv, "localServeAddr": "127.0.0.1"}))
         command = ["java", "-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m", *OPENS, f"-Duser.home={self.root}"]
-        command += ["-cp", classpath("proxy"), "org.apache.rocketmq.proxy.ProxyStartup", "-pc", str(conf)]
+        command += ["-cp", classpath(self._peer), "org.apache.rocketmq.proxy.ProxyStartup", "-pc", str(conf)]
         command += ["-pm", "CLUSTER", "-n", self.namesrv]
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.root), "RMQ_PROXY_HOME": str(self.root)}
         with (self.root / "proxy.log").open("wb") as log:
