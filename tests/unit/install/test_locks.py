@@ -33,7 +33,7 @@ def wanted(extras: set[str]) -> list[Requirement]:
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [
-        ("dev", {"dev", "demo", "otel", "lake", "spark"}),
+        ("dev", {"dev", "demo", "otel", "otlp", "proxy", "lake", "spark"}),
         ("lake", {"lake", "spark"}),
         ("java", {"java"}),
         ("compiler", {"compiler"}),
