@@ -21,7 +21,7 @@ PRINTING = {
     "testing/replicas/search.py",
     "testing/replicas/simulation.py",
     "testing/simulation.py",
-    "testing/transaction_history.py",
+    "testing/seeded_run.py",
     "testing/transaction_search.py",
     "spark/pipeline/session.py",  # before Spark starts: a JVM takes seconds and says nothing
 }
