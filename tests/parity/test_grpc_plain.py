@@ -45,7 +45,6 @@ class World:
         self.cluster = cluster
         self.proxy = proxy
         self.client = client
-        self.calls = 0
         self.given_up = 0
         """Plain-looking calls that the ordinary way served, on the side that has both."""
         if not is_plain:
@@ -76,7 +75,6 @@ class World:
 
     async def call(self, name: str, *requests: bytes) -> list[bytes]:
         """The answers to calls that come in one chunk."""
-        self.calls += len(requests)
         peer = self.client.peer
         streams = [peer.ask(SERVICE + name, each, *self.client.headers, (b"grpc-timeout", b"30S")) for each in requests]
         return [b"".join((await peer.over(stream)).messages) for stream in streams]
@@ -166,7 +164,11 @@ def test_any_send_has_the_same_answer_and_is_stored_alike(examples: int, tmp_pat
 
         compare()
         assert pair[0].stored() == pair[1].stored()
-        assert len(TYPES) < pair[0].given_up < pair[0].calls - 9, "both ways were taken"
+        before = pair[0].given_up
+        assert before > len(TYPES), "some sends are not plain"
+        for number in range(2):  # the first one may find that the route is no longer fresh
+            runner.run(pair[0].call("SendMessage", usual(number)))
+        assert pair[0].given_up <= before + 1, "plain sends take the short way"
         for context in (plain_context, ordinary_context):
             runner.run(context.__aexit__(None, None, None))
 
