@@ -22,7 +22,7 @@ def test_each_row_of_each_batch_is_there_once_and_never_too_early(first: int, ca
     broken = [f"seed {each.seed}: {each.problems}" for each in histories if each.problems]
     assert not broken, "\n".join(broken)
     assert sum(each.delivered for each in histories) > 0, "nothing was written, so nothing was tested"
-    assert sum(each.looks for each in histories) > 100 * _CHUNK
+    assert sum(each.looks for each in histories) > _CHUNK, "the reader never looked"
     assert sum(each.tries for each in histories) > _CHUNK
 
 

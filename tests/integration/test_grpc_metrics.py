@@ -17,6 +17,7 @@ from tests.integration.scraped import get, scrape
 async def test_a_proxy_tells_its_figures_and_whether_clients_may_come(tmp_path: Path) -> None:
     async with Standalone(tmp_path) as cluster, Admin(namesrv=cluster.namesrv_address) as admin:
         await admin.create_topic("T", queues=1)
+        await admin.create_topic("Empty", queues=1)
         settings = {
             "grpcServerPort": 0,
             "namesrvAddr": cluster.namesrv_address,
@@ -31,7 +32,7 @@ async def test_a_proxy_tells_its_figures_and_whether_clients_may_come(tmp_path: 
                 assert (await client.send("T", b"one")).status.code == v2.Code.OK
                 assert (await client.send("T", b"two")).status.code == v2.Code.OK
                 assert (await client.send("None", b"x")).status.code == v2.Code.TOPIC_NOT_FOUND
-                stream = await client.begin("ReceiveMessage", client.receiving("T", "other"))
+                stream = await client.begin("ReceiveMessage", client.receiving("Empty", "other"))
                 await until(lambda: any(link.calls for link in server.proxy.server.links))
                 found = await scrape(page)
                 assert found.value("rocketlake_proxy_connections", node_type="proxy") == 1

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from rocketlake.cli.tree import app
 
-SERVERS = {"up", "run broker", "run brokers", "run namesrv", "run proxy", "follow"}
+SERVERS = {"up", "run broker", "run brokers", "run namesrv", "run proxy", "follow", "lake serve"}
 READS = {
     "acl explain", "acl show", "acl users", "broker list", "broker show", "cluster show",
     "context list", "context show", "dlq list",
