@@ -42,6 +42,8 @@ def message(body: bytes = b"body", properties: dict[str, str] | None = None, **s
         (message(keys=["k", "\t"]), Code.ILLEGAL_MESSAGE_KEY),
         (message(keys=["k\x01"]), Code.ILLEGAL_MESSAGE_KEY),
         (message(message_group="g" * 64), Code.ILLEGAL_MESSAGE_GROUP),
+        (message(message_id="i" * 4097), Code.ILLEGAL_MESSAGE_ID),
+        (message(trace_context="t" * 2048, born_host="b" * 2048, message_id="i"), Code.ILLEGAL_MESSAGE_ID),
         (message(message_group="ä" * 32), Code.ILLEGAL_MESSAGE_GROUP),
         (message(message_group="  "), Code.ILLEGAL_MESSAGE_GROUP),
         (message(message_group="g\x9f"), Code.ILLEGAL_MESSAGE_GROUP),

@@ -34,13 +34,17 @@ from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.bodies.pop import CheckPoint
 from rocketlake.protocol.command import Buffer
+from rocketlake.protocol.limits import FRAME_BYTES_MAX
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
 
 __all__ = ["Pop", "PopReads"]
 
-_BYTES_MAX = 128 << 20
+_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
+"""An answer is one frame. Messages that were popped and do not fit would come again for ever. The rest of the frame is
+for its header, and for the handles in messages that come again."""
+_PROPERTIES_BYTES_MAX = 64 << 10
 _FROM_END = 1
 """initMode of a consumer that wants new messages only."""
 _LEADS_NOWHERE = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
@@ -121,7 +125,7 @@ class PopReads:
             queue_ids = self._positions.not_at_end(pop.right.group.name, topic.name, queue_ids)
         for queue_id in queue_ids:
             self._read_queue(pop, topic.name, NO_RETRY, queue_id, found)
-        if not retries_first and not pop.ordered and found.count < pop.messages_max:
+        if not retries_first and not pop.ordered and self._room(pop, found) > 0:
             self._read_retries(pop, draw, found)
         return found
 
@@ -144,14 +148,14 @@ class PopReads:
 
     def _peek_queue(self, pop: Pop, topic: str, mark: str, queue_id: int, found: Popped, *, chosen: bool) -> None:
         offset = QueueOffset(max(0, self._positions.place(pop.right.group.name, topic, queue_id)))
-        room = pop.messages_max - found.count
+        room = self._room(pop, found)
         if room <= 0:
             found.rest += max(0, self._store.max_offset(topic, queue_id) - offset)
             return
         mark = mark if chosen else RETRY_V1  # as what comes again, it is read whatever the filter says
-        result = self._get(pop, topic, mark, queue_id, offset, room)
+        result = self._get(pop, topic, mark, queue_id, offset, found)
         if result.status in _LEADS_NOWHERE and result.next_offset != offset:
-            result = self._get(pop, topic, mark, queue_id, result.next_offset, room)
+            result = self._get(pop, topic, mark, queue_id, result.next_offset, found)
         if result.status is GetStatus.FOUND:
             found.count += result.count
             found.bytes += result.bytes
@@ -177,15 +181,15 @@ class PopReads:
         if pop.ordered and self._is_blocked(pop, topic, queue_id, found):
             return
         offset = self._start(pop, topic, mark, queue_id)
-        room = pop.messages_max - found.count
+        room = self._room(pop, found)
         if room <= 0:
             found.rest += max(0, self._store.max_offset(topic, queue_id) - offset)
             return
-        result = self._get(pop, topic, mark, queue_id, offset, room)
+        result = self._get(pop, topic, mark, queue_id, offset, found)
         if result.status in _LEADS_NOWHERE and result.next_offset != offset:
             offset = result.next_offset
             self._move(pop, topic, queue_id, offset)
-            result = self._get(pop, topic, mark, queue_id, offset, room)
+            result = self._get(pop, topic, mark, queue_id, offset, found)
         if result.status is GetStatus.NOT_IN_MEMORY:
             found.cold = found.cold or result.cold
             found.rest += max(0, result.max_offset - offset)
@@ -237,14 +241,22 @@ class PopReads:
         except NotInMemory:
             return False
 
-    def _get(self, pop: Pop, topic: str, mark: str, queue_id: int, offset: QueueOffset, room: int) -> GetResult:
+    def _room(self, pop: Pop, found: Popped) -> int:
+        """How many more messages fit into the answer, whatever their size."""
+        if found.bytes and found.bytes + self._store.config.body_bytes_max + _PROPERTIES_BYTES_MAX > _BYTES_MAX:
+            return 0
+        return pop.messages_max - found.count
+
+    def _get(self, pop: Pop, topic: str, mark: str, queue_id: int, offset: QueueOffset, found: Popped) -> GetResult:
+        """What is there from `offset` on, as much as fits behind what was found; one message fits in any case."""
         subscription, match = pop.right.subscription, pop.right.match
+        room, bytes_max = self._room(pop, found), _BYTES_MAX - found.bytes
         if mark != NO_RETRY:  # it was wanted when it was handed out first
-            return self._store.get(topic, queue_id, offset, room, _BYTES_MAX, wait=False)
+            return self._store.get(topic, queue_id, offset, room, bytes_max, wait=False)
         if not subscription.is_tag_type:
-            asked = (topic, queue_id, offset, room, _BYTES_MAX)
+            asked = (topic, queue_id, offset, room, bytes_max)
             return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=False)
-        return self._store.get(topic, queue_id, offset, room, _BYTES_MAX, match=match, wait=False)
+        return self._store.get(topic, queue_id, offset, room, bytes_max, match=match, wait=False)
 
     def _hand_out(self, pop: Pop, source: _Source, result: GetResult, found: Popped) -> None:
         topic, mark, queue_id, offset = source

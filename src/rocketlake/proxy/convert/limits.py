@@ -22,6 +22,8 @@ class Limits:
     user_properties_max: int = 128
     user_property_bytes_max: int = 16 << 10
     message_group_bytes_max: int = 63
+    id_bytes_max: int = 4 << 10
+    """Of message id, trace context and born host together: a broker cuts off a link that brings a large header."""
     lite_topic_bytes_max: int = 64
     delay_ms_max: int = 24 * 3600 * 1000
     recovery_s_max: int = 3600

@@ -87,6 +87,12 @@ def _check_sizes(message: Any, limits: Limits) -> None:
         raise Refused(
             Code.ILLEGAL_MESSAGE_GROUP, f"the message group has {group_size} bytes, at most {group_max} are taken"
         )
+    id_size = sum(len(each.encode()) for each in (system.message_id, system.trace_context, system.born_host))
+    if id_size > limits.id_bytes_max > 0:
+        raise Refused(
+            Code.ILLEGAL_MESSAGE_ID,
+            f"message id, trace context and born host have {id_size} bytes, at most {limits.id_bytes_max} are taken",
+        )
 
 
 def _check_user_properties(properties: Any) -> None:

@@ -124,6 +124,7 @@ cdef class SendReader:
     cdef int64_t _properties_max
     cdef int64_t _property_bytes_max
     cdef int64_t _group_max
+    cdef int64_t _id_max
     cdef int64_t _delay_max
 
     def __init__(self, limits):
@@ -131,6 +132,7 @@ cdef class SendReader:
         self._properties_max = limits.user_properties_max
         self._property_bytes_max = limits.user_property_bytes_max
         self._group_max = limits.message_group_bytes_max
+        self._id_max = limits.id_bytes_max
         self._delay_max = limits.delay_ms_max
 
     def read(self, bytes request not None, bytes peer not None, int64_t now_ms):
@@ -156,6 +158,8 @@ cdef class SendReader:
         if parts.body.size > self._body_max > 0 or parts.properties > self._properties_max > 0:
             return False
         if parts.sizes > self._property_bytes_max > 0 or parts.group.size > self._group_max > 0:
+            return False
+        if parts.id.size + parts.trace.size + parts.born_host.size > self._id_max > 0:
             return False
         if parts.tag.size and (is_blank(parts.tag) or memchr(parts.tag.at, c"|", parts.tag.size) != NULL):
             return False
