@@ -13,6 +13,7 @@ from __future__ import annotations
 from rocketlake.base.logs import get_logger
 from rocketlake.model.positions import QueueOffset
 from rocketlake.store.commit_log import CommitLog
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.log_walk import LogWalk
@@ -29,8 +30,9 @@ _RECORD_BYTES_MIN = 91
 class NumberCheck:
     """Looks behind records whose number does not follow that of the one before it."""
 
-    def __init__(self, log: CommitLog, deletions: Deletions) -> None:
+    def __init__(self, log: CommitLog, queues: ConsumeQueueTable, deletions: Deletions) -> None:
         self._log = log
+        self._queues = queues
         self._deletions = deletions
         self._bytes_left = _WALK_BYTES_MAX
 
@@ -42,7 +44,8 @@ class NumberCheck:
         if expected > 0:
             is_wrong = bool(following) and following[0].queue_offset == expected + 1
         else:
-            is_wrong = len(following) > 1 and _leads_nowhere(entry, *following)
+            given_out = self._queues.given_out(entry.topic, entry.queue_id)
+            is_wrong = len(following) > 1 and _leads_nowhere(entry, following[0], following[1], given_out)
         if is_wrong:
             _log.error(
                 "the record at %d of the log says that it is number %d of queue %d of %s, but the next is number %d:"
@@ -76,10 +79,13 @@ class NumberCheck:
         )
 
 
-def _leads_nowhere(first: DispatchEntry, second: DispatchEntry, third: DispatchEntry) -> bool:
-    """True if the second and the third follow each other and the first cannot lie before them in their queue."""
+def _leads_nowhere(first: DispatchEntry, second: DispatchEntry, third: DispatchEntry, given_out: QueueOffset) -> bool:
+    """True if the second and the third follow each other and the first cannot lie before them in their queue.
+
+    A power cut may have taken all records between them, of offsets below `given_out`.
+    """
     if second.queue_offset == 0 or third.queue_offset != second.queue_offset + 1:
         return False
     missing = second.queue_offset - first.queue_offset - 1
     room = second.physical_offset - first.physical_offset - first.size
-    return missing < 0 or missing * _RECORD_BYTES_MIN > room
+    return missing < 0 or (missing * _RECORD_BYTES_MIN > room and second.queue_offset > given_out)

@@ -49,6 +49,7 @@ class QueueCheck:
 
     def compare(self, known: KnownEnds, *, is_clean: bool) -> None:
         """Find the queues that are not as they were. Raises OSError."""
+        self._table.were_given_out({key: count for key, (count, _end_physical) in known.queues.items()})
         for key, (count, end_physical) in known.queues.items():
             queue = self._table.find(*key)
             if queue is None:
@@ -124,6 +125,7 @@ class QueueCheck:
 
         `begun_anew`: queues that turned out to be those of a topic made again; their ends from before are void.
         """
+        self._table.were_given_out({})
         for key, count in self._reach.items():
             if key not in begun_anew:
                 self._table.reach(*key, count)

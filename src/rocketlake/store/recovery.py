@@ -57,7 +57,7 @@ class Recovery:
         self._late = parts.late
         self._clock = parts.clock
         self._check = QueueCheck(parts.queues, distrust)
-        parts.dispatch.has_wrong_number = NumberCheck(parts.log, parts.deletions).is_wrong
+        parts.dispatch.has_wrong_number = NumberCheck(parts.log, parts.queues, parts.deletions).is_wrong
         self._known: KnownEnds | None = None
         """The content of the file of ends."""
         self._is_clean = False

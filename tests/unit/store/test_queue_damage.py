@@ -406,3 +406,21 @@ async def test_seeded_bit_flips_in_ends_of_queues_lose_nothing(world: World, see
     assert bodies_of(store) == BODIES
     assert bodies_of(store, topic="S") == OTHERS
     assert put_ok(store, b"next")[0].queue_offset == len(BODIES)
+
+
+async def test_messages_around_a_lost_end_of_the_log_stay_when_the_log_loses_its_begin(world: World) -> None:
+    """A power cut took the messages between two that now lie side by side: neither of them is damaged."""
+    store = await world.started()
+    put_ok(store, *BODIES[:3])
+    put_ok(store, *[b"." * 1000] * 4, queue_id=1)
+    put_ok(store, BODIES[3])
+    store.queues.reach("T", 0, 500)
+    put_ok(store, *BODIES[4:6])
+    await world.clock.run_for(3000)
+    dropped = store.log.list.drop_before(store.log.list.files[1].start)
+    await store.stop()
+    for mapped in dropped:
+        mapped.remove()
+    remove_folder(world)
+    store = await world.started()
+    assert [bodies_at(store, offset) for offset in (3, 500, 501)] == [[body] for body in BODIES[3:6]]

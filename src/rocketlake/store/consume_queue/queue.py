@@ -64,6 +64,7 @@ class ConsumeQueue(QueueTail):
         "_min_offset",
         "_min_physical",
         "cuts",
+        "given_out",
         "queue_id",
         "topic",
         "topic_name",
@@ -89,6 +90,8 @@ class ConsumeQueue(QueueTail):
         self._list = mapped
         self.cuts = 0
         """How often readable entries were taken back or changed. A copy of entries is good while this number stays."""
+        self.given_out = _FIRST
+        """Offsets below it were given out before this start; a power cut may have taken their records."""
         self._min_offset = self._first_in_files
         self._min_physical = _NOWHERE  # the commit log's min that `_min_offset` was worked out for
         self._find_end()
@@ -230,15 +233,21 @@ class ConsumeQueue(QueueTail):
             self.max_offset,
         )
         self.clear()
-        self._min_offset = _FIRST
+        self._min_offset = self.given_out = _FIRST
         if self._began_anew is not None:
             self._began_anew(self.topic, self.queue_id, physical_offset)
         return True
 
     def _may_follow(self, offset: QueueOffset, physical_offset: PhysicalOffset) -> bool:
-        """True if so many entries can be missing before this record: each of their records takes bytes of the log."""
+        """True if so many entries can be missing before this record: each of their records takes bytes of the log.
+
+        Or it took them before a power cut, and this record was put in their place.
+        """
         missing = offset - self.max_offset
-        if missing <= (physical_offset - max(0, self.max_physical_offset)) // _RECORD_BYTES_MIN:
+        if (
+            offset <= self.given_out
+            or missing <= (physical_offset - max(0, self.max_physical_offset)) // _RECORD_BYTES_MIN
+        ):
             return True
         text = "queue %d of %s ends at %d, but the record at %d of the log says %d, which cannot be: it is passed over"
         key = f"far {self.topic}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -80,6 +80,7 @@ class ConsumeQueueTable:
         self._tails = Tails(tail_bytes_max)
         self._began_anew = began_anew
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._given_out: dict[tuple[str, int], QueueOffset] = {}
         self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
         self._late_tails: list[ConsumeQueue] = []
         """Queues whose tails will be written when a worker has opened their files."""
@@ -159,6 +160,7 @@ class ConsumeQueueTable:
             raise BadQueueName(f"no queue can have the topic {topic!r}", path=str(self.folder))
         mapped = self._file_list(self.folder / topic / str(queue_id))
         queue = self._queue(topic, queue_id, mapped)
+        queue.given_out = self._given_out.get((topic, queue_id), _FIRST)
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -339,6 +341,22 @@ class ConsumeQueueTable:
         """Forget all entries of a queue: it is built again. Raises OSError."""
         self._not_flushed.pop(queue, None)
         queue.clear()
+
+    def were_given_out(self, ends: Mapping[tuple[str, int], QueueOffset]) -> None:
+        """Before entries are put in anew: the offsets below these ends were given out once; see `given_out` of a queue.
+
+        A call replaces what the one before said of queues that are not made yet.
+        """
+        self._given_out = dict(ends)
+        for (topic, queue_id), end in ends.items():
+            queue = self.find(topic, queue_id)
+            if queue is not None:
+                queue.given_out = end
+
+    def given_out(self, topic: str, queue_id: int) -> QueueOffset:
+        """See `given_out` of a queue; it need not be there yet."""
+        queue = self.find(topic, queue_id)
+        return self._given_out.get((topic, queue_id), _FIRST) if queue is None else queue.given_out
 
     def reach(self, topic: str, queue_id: int, offset: QueueOffset) -> None:
         """Make a queue go on at `offset` at least. Raises OSError, StoreError."""

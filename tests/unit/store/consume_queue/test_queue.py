@@ -109,6 +109,14 @@ def test_a_record_that_cannot_be_so_far_is_passed_over_and_said(caplog: pytest.L
     assert queue.max_offset == 3
 
 
+def test_a_record_behind_a_lost_end_of_the_log_is_where_it_was_put() -> None:
+    queue = filled(MemoryFiles(), 2)
+    queue.given_out = 500  # a power cut took the log behind the second record; the next ones went there
+    assert queue.append(500, 2 * SIZE, SIZE, 6)
+    assert queue.entry(500) == (2 * SIZE, SIZE, 6)
+    assert not queue.append(2**50, 3 * SIZE, SIZE, 6)
+
+
 def test_a_record_whose_place_is_taken_is_never_dropped_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
     queue = filled(MemoryFiles(), 4, "Taken")
     assert not queue.append(2, 2 * SIZE, SIZE, 2)  # dispatched again: there is nothing to say
