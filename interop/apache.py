@@ -13,7 +13,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -219,7 +219,7 @@ class ApacheCluster:
     def start_broker(self) -> None:
         self.launch_broker()
         wait_for_port(self.broker_port, self._processes[-1])
-        self._await_registration()
+        wait_for_registration(self._open, self.broker_port)
 
     def start_broker_again(self, **changes: object) -> None:
         """With the broker.conf that it has written itself, as an operator does who makes these changes in it."""
@@ -236,19 +236,6 @@ class ApacheCluster:
         broker_conf = self.root / "broker.conf"
         broker_conf.write_text(conf)
         self._launch("org.apache.rocketmq.broker.BrokerStartup", "-c", str(broker_conf), heap=self.heap)
-
-    def _await_registration(self, seconds: float = 30) -> None:
-        """The broker listens before it has told the name server; clients fail with "no route" in between."""
-        header = b'{"code":105,"flag":0,"language":"JAVA","opaque":1,"version":479,"extFields":{"topic":"TBW102"}}'
-        frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            with self._open() as link:
-                link.sendall(frame)
-                if str(self.broker_port).encode() in link.recv(65536):
-                    return
-            time.sleep(0.05)
-        raise RuntimeError(f"Apache's broker did not register with {self.namesrv} within {seconds:.0f} s")
 
     def _open(self) -> socket.socket:
         link = socket.create_connection(("127.0.0.1", self.namesrv_port), timeout=5)
@@ -310,6 +297,23 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 
                 return
         time.sleep(0.05)
     raise RuntimeError(f"nobody listens on port {port} after {seconds:.0f} s")
+
+
+def wait_for_registration(open_link: Callable[[], socket.socket], broker_port: int, seconds: float = 30) -> None:
+    """Return when the name server at the end of these links knows the broker with this port.
+
+    A broker listens before it has told the name server; clients fail with "no route" in between.
+    """
+    header = b'{"code":105,"flag":0,"language":"JAVA","opaque":1,"version":479,"extFields":{"topic":"TBW102"}}'
+    frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with open_link() as link:
+            link.sendall(frame)
+            if str(broker_port).encode() in link.recv(65536):
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"the broker on port {broker_port} did not register within {seconds:.0f} s")
 
 
 @contextmanager

@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 from zlib import crc32
 
-from interop.apache import free_ports, wait_for_port
+from interop.apache import free_ports, wait_for_port, wait_for_registration
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.codec.record import iter_records
@@ -40,6 +42,8 @@ class BrokerProcess:
         self.address = f"127.0.0.1:{self.port}"
         self.store = Path(str(settings.get("storePathRootDir", root / "store")))
         self.prefix: list[str] = []
+        self._namesrv = str(settings.get("namesrvAddr", ""))
+        self._is_member = "controllerAddr" in settings
         self._conf = root / "broker.conf"
         values = {
             "listenPort": self.port,
@@ -55,17 +59,32 @@ class BrokerProcess:
         self._conf.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
     def start(self) -> None:
+        """Return when it listens, and its name server knows it; a member of a group registers when it has a role."""
         with (self.root / "broker.log").open("ab") as log:
             command = [*self.prefix, sys.executable, "-m", "rocketlake", "run", "broker", "-c", str(self._conf)]
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             wait_for_port(self.port, self._process)
+            if self._namesrv and not self._is_member:
+                host, _, port = self._namesrv.partition(":")
+                wait_for_registration(lambda: socket.create_connection((host, int(port)), timeout=5), self.port)
         except RuntimeError as error:
+            self.kill()
             raise RuntimeError(f"{error}\n{(self.root / 'broker.log').read_text()[-3000:]}") from None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Started, and stopped in order at the end of the block."""
+        self.start()
+        try:
+            yield
+        finally:
+            assert self.stop() == 0
 
     def kill(self) -> None:
         """SIGKILL to the broker, and to the tracer it may run under."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> int:

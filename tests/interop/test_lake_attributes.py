@@ -31,10 +31,8 @@ def test_apaches_broker_keeps_a_table_that_ours_was_told_and_takes_no_new_one(
         cluster.stop_broker()
 
         ours = BrokerProcess(tmp_path / "ours", **NAMES, namesrvAddr=cluster.namesrv, storePathRootDir=cluster.store)
-        ours.start()
-        with Admin(namesrv=cluster.namesrv) as admin:
+        with ours.running(), Admin(namesrv=cluster.namesrv) as admin:
             admin.alter_topic("Orders", TopicChange(attributes="+lake.format=delta,+lake.keep.days=30"))
-        assert ours.stop() == 0
 
         cluster.start_broker()
         with Admin(namesrv=cluster.namesrv) as admin:

@@ -75,14 +75,13 @@ def test_a_store_moves_from_apache_to_us_and_back(apache_jars: None, tmp_path: P
 
         here = {"namesrvAddr": cluster.namesrv, "storePathRootDir": cluster.store}
         ours = BrokerProcess(tmp_path / "ours", **SIZES, **here)
-        ours.start()
-        # The group goes on where it stopped: nothing comes twice, the new ones come.
-        produce(cluster, 1000)
-        again = consume(cluster, "mover", 1000)
-        assert (again["distinct"], again["duplicates"]) == (1000, 0)
-        from_start = consume(cluster, "late_reader", 3000)
-        assert (from_start["distinct"], from_start["duplicates"]) == (3000, 1000)
-        assert ours.stop() == 0
+        with ours.running():
+            # The group goes on where it stopped: nothing comes twice, the new ones come.
+            produce(cluster, 1000)
+            again = consume(cluster, "mover", 1000)
+            assert (again["distinct"], again["duplicates"]) == (1000, 0)
+            from_start = consume(cluster, "late_reader", 3000)
+            assert (from_start["distinct"], from_start["duplicates"]) == (3000, 1000)
         assert scanned_bodies(cluster.store) == read_bodies(cluster.store)
 
         cluster.start_broker()

@@ -154,17 +154,13 @@ async def test_a_recall_that_waits_counts_when_the_store_changes_hands(apache_ja
     cluster = ApacheCluster(tmp_path, settings=SIZES, peer="server550")
     try:
         cluster.start_namesrv()
-        ours = ours_on(cluster, tmp_path)
-        ours.start()
-        try:
+        with ours_on(cluster, tmp_path).running():
             create_topic(cluster.namesrv, TOPIC)
             async with Producer("later", namesrv=cluster.namesrv) as producer:
                 due = now_ms() + WAIT_MS
                 sent = [await producer.send(Message(TOPIC, b"%d %d" % (n, due), deliver_at=due)) for n in range(COUNT)]
                 for each in sent[::2]:
                     await producer.recall(TOPIC, each.recall_handle)
-        finally:
-            assert ours.stop() == 0
         cluster.start_broker()
         judge(await delivered(cluster.namesrv, COUNT // 2), range(1, COUNT, 2))
     finally:
@@ -189,12 +185,8 @@ async def test_what_waits_at_apache_is_delivered_by_us(apache_jars: None, tmp_pa
     with apache_cluster(tmp_path, settings=SIZES, peer=peer) as cluster:
         await load(cluster.namesrv)
         cluster.stop_broker()
-        ours = ours_on(cluster, tmp_path)
-        ours.start()
-        try:
+        with ours_on(cluster, tmp_path).running():
             judge(await delivered(cluster.namesrv, len(SOON) + len(WAITING)), range(50))
-        finally:
-            assert ours.stop() == 0
 
 
 @pytest.mark.parametrize("peer", ["server550", "server"])
@@ -203,12 +195,8 @@ async def test_what_waits_at_ours_is_delivered_by_apache(apache_jars: None, tmp_
     cluster = ApacheCluster(tmp_path, settings=SIZES, peer=peer)
     try:
         cluster.start_namesrv()
-        ours = ours_on(cluster, tmp_path)
-        ours.start()
-        try:
+        with ours_on(cluster, tmp_path).running():
             await load(cluster.namesrv)
-        finally:
-            assert ours.stop() == 0
         cluster.start_broker()
         judge(await delivered(cluster.namesrv, len(SOON) + len(WAITING)), range(50))
     finally:

@@ -62,9 +62,8 @@ def ours(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     broker = BrokerProcess(root, **SOON, namesrvAddr=f"127.0.0.1:{port}")
     try:
         wait_for_port(port, process)
-        broker.start()
-        yield Cluster(f"127.0.0.1:{port}", broker)
-        assert broker.stop() == 0
+        with broker.running():
+            yield Cluster(f"127.0.0.1:{port}", broker)
     finally:
         process.terminate()
         process.wait(30)
@@ -92,10 +91,9 @@ def test_half_messages_left_open_by_one_broker_are_ended_under_the_other(apache_
         cluster.stop_broker()
         here = {"namesrvAddr": cluster.namesrv, "storePathRootDir": cluster.store}
         broker = BrokerProcess(tmp_path / "ours", **sizes, **SOON, **here)
-        broker.start()
-        settle(cluster, "FromApache")
-        leave_open(cluster, "FromOurs")
-        assert broker.stop() == 0
+        with broker.running():
+            settle(cluster, "FromApache")
+            leave_open(cluster, "FromOurs")
         cluster.start_broker()
         settle(cluster, "FromOurs")
         expect(cluster.namesrv, "FromApache", committed(COUNT), duplicates=1, group="late")
