@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -37,12 +38,14 @@ class _Store:
         self.faults: Faults | None = None
         self.planned: list[tuple[Fault, str, str]] = []
         self.objects: dict[str, bytes] = {}
+        self.requests: deque[str] = deque(maxlen=1000)
         self._late: list[tuple[str, bytes, bool]] = []
         self._lock = threading.Lock()
 
     def fault(self, method: str, key: str) -> Fault:
         """Of the next request; late puts may land first."""
         with self._lock:
+            self.requests.append(f"{method} {key}")
             if self.planned and self.planned[0][1] == method and re.search(self.planned[0][2], key):
                 return self.planned.pop(0)[0]
             if self.faults is None:
@@ -91,9 +94,14 @@ class FaultyS3:
         """Be a good store from here on; what is late is done."""
         self._ask("end")
 
-    def _ask(self, what: str) -> None:
+    def requests(self) -> list[str]:
+        """Method and key of the last thousand requests, none of which is told twice; a list has an empty key."""
+        return self._ask("requests").splitlines()
+
+    def _ask(self, what: str) -> str:
         request = urllib.request.Request(f"{self.address}/{_CONTROL}/{what}", method="OPTIONS")
-        urllib.request.urlopen(request, timeout=60).close()
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.read().decode()
 
 
 @contextmanager
@@ -156,6 +164,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_OPTIONS(self) -> None:
         url = urlsplit(self.path)
+        said = ""
+        if url.path == f"/{_CONTROL}/requests":
+            said = "\n".join(self.store.requests)
+            self.store.requests.clear()
         if url.path == f"/{_CONTROL}/end":
             self.store.end_faults()
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
@@ -164,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path == f"/{_CONTROL}/begin":
             rng = random.Random(int(asked["seed"]))
             self.store.faults = Faults(rng, puts=float(asked["puts"]), others=float(asked["others"]))
-        self._answer(200)
+        self._answer(200, said.encode())
 
     def do_PUT(self) -> None:
         data, create = self._body(), self.headers.get("If-None-Match") == "*"

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rocketlake.base.crash_point import crash_point
-from rocketlake.base.errors import InternalError, StoreError
+from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
-from rocketlake.spark.lake.description import Descriptions, TableDescription
+from rocketlake.spark.lake.description import TableDescription
 from rocketlake.spark.lake.messages import TaskWritten, parts_by_table
 from rocketlake.spark.lake.offset_ranges import beyond
 from rocketlake.spark.lake.tables.open_table import open_table
@@ -35,16 +35,13 @@ _OLD_CHECKPOINT = (
 
 def commit_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
     """Commit the files of the tasks to each table. Raises StoreError if the batch is not ours to commit."""
-    for number, (location, part) in enumerate(parts_by_table(messages, batch)):
+    for number, (location, description, part) in enumerate(parts_by_table(messages, batch)):
         if number:
             crash_point("lake.between_tables")
-        _commit(location, part)
+        _commit(location, description, part)
 
 
-def _commit(location: Location, part: BatchPart) -> None:
-    description = Descriptions(location).latest()
-    if description is None:
-        raise InternalError(f"the table at {location} has no description")
+def _commit(location: Location, description: TableDescription, part: BatchPart) -> None:
     table = open_table(location, description.table_format)
     crash_point("lake.before_commit")
     if part.bad_rows:
@@ -117,9 +114,8 @@ def abort_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> N
     written = [message for message in messages if isinstance(message, TaskWritten)]
     if not written:
         return
-    for location, part in parts_by_table(written, batch):
-        description = Descriptions(location).latest()
-        if description is None or not (part.files or part.changes):
+    for location, description, part in parts_by_table(written, batch):
+        if not (part.files or part.changes):
             continue
         table = open_table(location, description.table_format)
         forget_changes(table, part)

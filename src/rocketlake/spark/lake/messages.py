@@ -13,6 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rocketlake.base.errors import InternalError, StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
+from rocketlake.spark.lake.description import TableDescription
 from rocketlake.spark.lake.merge_rule import MergeRule
 from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
 from rocketlake.spark.lake.tables.table import BatchPart, DataFile
@@ -27,6 +28,8 @@ class TableWritten:
 
     location: Location
     dead_letters: bool
+    description: TableDescription
+    """As of the task's last row: the files have no other columns."""
     files: list[DataFile] = field(default_factory=list)
     offsets: OffsetRanges = field(default_factory=dict)
     replaced: list[DataFile] = field(default_factory=list)
@@ -46,8 +49,10 @@ class TaskWritten(WriterCommitMessage):
     tables: list[TableWritten]
 
 
-def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -> list[tuple[Location, BatchPart]]:
-    """Location and share of each table, dead letters first (reason: docs/internals/lake_commit.md)."""
+def parts_by_table(
+    messages: Sequence[WriterCommitMessage | None], batch: int
+) -> list[tuple[Location, TableDescription, BatchPart]]:
+    """Location, newest description and share of each table, dead letters first (docs/internals/lake_commit.md)."""
     tasks: list[TaskWritten] = []
     for message in messages:
         if not isinstance(message, TaskWritten):
@@ -60,9 +65,13 @@ def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -
         for table in task.tables:
             shares.setdefault((not table.dead_letters, table.location), []).append((task.attempt, table))
     return [
-        (key[1], _part(tasks[0].query, batch, shares[key]))
+        (key[1], _newest_description(shares[key]), _part(tasks[0].query, batch, shares[key]))
         for key in sorted(shares, key=lambda key: (key[0], str(key[1])))
     ]
+
+
+def _newest_description(shares: Iterable[tuple[str, TableWritten]]) -> TableDescription:
+    return max((share.description for _, share in shares), key=lambda description: description.version)
 
 
 def _part(query: str, batch: int, shares: Iterable[tuple[str, TableWritten]]) -> BatchPart:

@@ -140,7 +140,7 @@ class TableSink:
         self._parser = parser
         self._dead = dead
         self._has_queues = all(name in stream.fieldNames() for name in QUEUE_COLUMNS)
-        self._written = TableWritten(location, dead is None)
+        self._written: TableWritten
         self._writers: dict[Partition, PartitionWriter] = {}
         self._closed: list[PartitionWriter] = []
         self._place = location.open()
@@ -204,6 +204,7 @@ class TableSink:
             self._options, self.location, self._stream, self._parser, dead_letters=self._dead is None
         )
         self._table = open_table(self._place, self._options.table_format)
+        self._written = TableWritten(self.location, self._dead is None, self._description)
         last = self._table.last_batch(self._attempt.query)
         self._decided = last is not None and last >= self._attempt.batch
         self._opened = True
@@ -220,7 +221,7 @@ class TableSink:
             self._descriptions.put(self._description.with_schema(StructType([*known.fields, *new])))
             latest = self._descriptions.latest()
             assert latest is not None
-            self._description = latest
+            self._description = self._written.description = latest
         return self._description.schema
 
     def _write(self, batch: pa.RecordBatch, bad: dict[int, str]) -> None:

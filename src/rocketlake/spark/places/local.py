@@ -70,9 +70,9 @@ class LocalPlace:
         """It survives a power cut."""
         make_folder(self.files, Path(folder))
 
-    def names(self, folder: PurePath) -> list[str]:
+    def names(self, folder: PurePath, after: str = "") -> list[str]:
         """Folders, too."""
-        return self.files.list_dir(Path(folder))
+        return [name for name in self.files.list_dir(Path(folder)) if name > after]
 
     def walk(self, ending: str) -> list[PurePath]:
         """All folders below."""

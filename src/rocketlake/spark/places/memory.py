@@ -114,10 +114,10 @@ class MemoryObjects:
         found = self.objects.get(key)
         return (len(found[0]), found[1]) if found else None
 
-    def list(self, prefix: str) -> Iterator[str]:
+    def list(self, prefix: str, after: str = "") -> Iterator[str]:
         """Whole and new: all large stores list so."""
         self._answered()
-        return iter(sorted(key for key in self.objects if key.startswith(prefix)))
+        return iter(sorted(key for key in self.objects if key.startswith(prefix) and key > after))
 
     def delete(self, keys: Sequence[str]) -> None:
         """One by one: a lost answer may leave some."""

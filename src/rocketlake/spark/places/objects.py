@@ -50,8 +50,8 @@ class Objects(Protocol):
     def head(self, key: str) -> tuple[int, int] | None:
         """Bytes, and epoch milliseconds of the last change; None if missing."""
 
-    def list(self, prefix: str) -> Iterable[str]:
-        """All keys that begin so."""
+    def list(self, prefix: str, after: str = "") -> Iterable[str]:
+        """All keys that begin so and come behind `after`."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Missing ones do not count."""

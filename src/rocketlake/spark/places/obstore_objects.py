@@ -77,9 +77,9 @@ class ObstoreObjects:
             return None
         return int(found["size"]), int(found["last_modified"].timestamp() * 1000)
 
-    def list(self, prefix: str) -> Iterator[str]:
+    def list(self, prefix: str, after: str = "") -> Iterator[str]:
         """In pages of a thousand."""
-        for page in self._ask(prefix, lambda: list(self._store.list(prefix, chunk_size=1000))):
+        for page in self._ask(prefix, lambda: list(self._store.list(prefix, offset=after or None, chunk_size=1000))):
             for found in page:
                 yield found["path"]
 

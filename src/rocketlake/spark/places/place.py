@@ -83,8 +83,8 @@ class Place(Protocol):
     def make_folder(self, folder: PurePath) -> None:
         """A local folder must be made before a file is written into it."""
 
-    def names(self, folder: PurePath) -> list[str]:
-        """Names of the files in a folder, sorted."""
+    def names(self, folder: PurePath, after: str = "") -> list[str]:
+        """Names of the files in a folder, sorted; only those behind `after`."""
 
     def walk(self, ending: str) -> list[PurePath]:
         """All files of the place and of the folders below it whose names end so."""

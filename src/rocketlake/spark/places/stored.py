@@ -102,10 +102,10 @@ class StoredPlace:
     def make_folder(self, folder: PurePath) -> None:
         """A key needs none."""
 
-    def names(self, folder: PurePath) -> list[str]:
+    def names(self, folder: PurePath, after: str = "") -> list[str]:
         """Of the objects right in the folder."""
         at = _key(folder) + "/"
-        keys = self._repeated(folder, lambda: list(self._objects.list(at)))
+        keys = self._repeated(folder, lambda: list(self._objects.list(at, at + after)))
         rest = (key[len(at) :] for key in keys)
         return sorted(name for name in rest if "/" not in name)
 

@@ -1,12 +1,15 @@
 """A Delta table through deltalake: the Delta log decides, files lie where tasks wrote them.
 
 Owns        batches as app transactions and commit metadata, new columns, retrying against other writers.
-Must not know   the order of Spark's calls.
+Must not know   the order of Spark's calls, what the newest entries say (delta_tail.py).
 
 Delta accepts the same app transaction twice, one after the other, so a commit looks it up first. Delta refuses two at
 once. An object store may make a commit and lose the answer: then deltalake says that the commit failed, or names an
 error of the line. So after each failure the table is read anew, and what it has decides: the app transaction of a
 batch, the name of a change that maintenance made.
+
+On an object store a batch that only adds files is committed by one put, when the newest entries of the log say all that
+it must know. Everything else, and every hundredth version, with which deltalake makes a checkpoint, is deltalake's.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -27,9 +31,19 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.partition_names import Partition, ascii_folder
+from rocketlake.spark.lake.partition_names import Partition
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
+from rocketlake.spark.lake.tables.delta_tail import (
+    DESCRIBED,
+    LOG,
+    NOTE,
+    add_path,
+    entry_path,
+    plain_entry,
+    read_tail,
+    stats_of,
+)
 from rocketlake.spark.lake.tables.silence import Kinds, Silence, asked
 from rocketlake.spark.lake.tables.table import (
     NAME_PATTERN,
@@ -47,9 +61,12 @@ __all__ = ["DeltaLakeTable"]
 
 Answer = TypeVar("Answer")
 
-_NOTE = "rocketlake"
 _TRIES = 20
 _HOUR_MS = 3_600_000
+_PLAIN_PROTOCOL = (1, 2)
+"""Reader and writer version of a table whose writers must know of appendOnly and invariants only."""
+_CHECKPOINT_EVERY = 100
+"""deltalake makes a checkpoint with version 99, 199, ..."""
 _ONCE = CommitProperties(max_commit_retries=0)
 """deltalake would repeat a change that has no name after a lost answer, and make it twice."""
 
@@ -59,9 +76,10 @@ class DeltaLakeTable:
 
     def __init__(self, where: PurePath | Location | Place) -> None:
         self.place: Place = place_of(where)
+        self._is_stored = self.place.files is None
         self._options = self.place.library_options()
         # deltalake has many names for a lost answer, and one of them for a refusal (409) of a new table.
-        self._silent: Kinds = () if self.place.files is not None else (OSError, DeltaError)
+        self._silent: Kinds = (OSError, DeltaError) if self._is_stored else ()
 
     def _load(self) -> DeltaTable | None:
         try:
@@ -74,6 +92,9 @@ class DeltaLakeTable:
 
     def last_batch(self, query: str) -> int | None:
         """The app transaction's version."""
+        tail = read_tail(self.place) if self._is_stored else None
+        if tail is not None and (last := tail.last_batch(query)) is not None:
+            return last
         table = self._load()
         return self._last(table, query) if table else None
 
@@ -86,12 +107,14 @@ class DeltaLakeTable:
 
     def file_path(self, file: str, partition: Partition) -> PurePath:
         """The final place: no reader takes a file that the log does not name."""
-        path = self.place.path / _relative(file, partition)
+        path = self.place.path / add_path(DataFile(file, partition, 0, 0))
         self.place.make_folder(path.parent)
         return path
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One commit with the app transaction (query, batch)."""
+        if self._is_stored and not part.rule and (is_made := self._append_plain(part, description)) is not None:
+            return is_made
         silence = Silence(self.place.url(), self._silent)
         now = time.time_ns() // 1_000_000
         for _ in range(_TRIES):
@@ -104,13 +127,35 @@ class DeltaLakeTable:
                 raise another_upsert(self.place.url())
             actions = [_remove(file, now) for file in part.replaced] + [_add(file) for file in part.files]
             properties = CommitProperties(
-                custom_metadata={_NOTE: json.dumps(note(part))},
+                custom_metadata={NOTE: json.dumps(note(part) | _described(table, description))},
                 app_transactions=[Transaction(part.query, part.batch)],
                 max_commit_retries=5,
             )
             with silence:
                 if self._commit(table, actions, description, properties):
                     return True
+        raise self._beaten()
+
+    def _append_plain(self, part: BatchPart, description: TableDescription) -> bool | None:
+        """`append` by one put; None if that is not for this batch, or not for this version.
+
+        The put makes the version behind those that were looked at, or fails: what they say is true when it is made.
+        """
+        with ThreadPoolExecutor(1) as beside:
+            found = beside.submit(self._require, part.files)
+            tail = read_tail(self.place)
+            found.result()
+        for _ in range(_TRIES):
+            last = tail.last_batch(part.query) if tail is not None else None
+            if tail is None or last is None or (tail.version + 2) % _CHECKPOINT_EVERY == 0:
+                return None
+            if last >= part.batch:
+                return False
+            if tail.described < description.version:
+                return None
+            if self.place.put_if_absent(entry_path(self.place, tail.version + 1), plain_entry(part, description)):
+                return True
+            tail = read_tail(self.place)
         raise self._beaten()
 
     def exchange(
@@ -133,7 +178,7 @@ class DeltaLakeTable:
             actions: list[Any] = [_remove(old, now, changes=changes) for old in olds]
             actions += [_add(file, changes=changes) for file in news]
             properties = CommitProperties(
-                custom_metadata={_NOTE: json.dumps({"operation": operation, "change": change})}, max_commit_retries=0
+                custom_metadata={NOTE: json.dumps({"operation": operation, "change": change})}, max_commit_retries=0
             )
             self._require(news)
             with silence:
@@ -145,7 +190,7 @@ class DeltaLakeTable:
         """True if a commit after this version is maintenance's of that name."""
         newer = table.version() - version
         commits = self._asked(lambda: table.history(newer)) if newer else []
-        return any(json.loads(commit.get(_NOTE) or "{}").get("change") == change for commit in commits)
+        return any(json.loads(commit.get(NOTE) or "{}").get("change") == change for commit in commits)
 
     def _ready(self, description: TableDescription) -> DeltaTable:
         """The table with all columns; made if missing."""
@@ -201,15 +246,15 @@ class DeltaLakeTable:
             )
         except CommitFailedError:
             return False
-        if self.place.files is not None:
+        if not self._is_stored:
             # deltalake does not sync its log, and Spark forgets the batch once this returns.
-            log = Path(self.place.path) / "_delta_log"
+            log = Path(self.place.path) / LOG
             newest = sorted(log.glob("*.json"))[-2:]
             sync_written([*newest, *log.glob("_last_checkpoint")])
         return True
 
     def _require(self, files: Sequence[DataFile]) -> None:
-        paths = [self.place.path / _relative(file.name, file.partition) for file in files]
+        paths = [self.place.path / add_path(file) for file in files]
         for path, file, size in zip(paths, files, self.place.sizes(paths), strict=True):
             if size != file.bytes:
                 raise StoreError(
@@ -223,7 +268,7 @@ class DeltaLakeTable:
 
     def forget_files(self, part: BatchPart) -> None:
         """Delete the files; the log never named them."""
-        self.place.delete(self.place.path / _relative(file.name, file.partition) for file in part.files)
+        self.place.delete(self.place.path / add_path(file) for file in part.files)
 
     def files(self) -> list[DataFile]:
         """From the log."""
@@ -256,7 +301,7 @@ class DeltaLakeTable:
             return []
         found: list[Committed] = []
         for commit in self._asked(lambda: table.history(limit)):
-            said = json.loads(commit.get(_NOTE) or "{}")
+            said = json.loads(commit.get(NOTE) or "{}")
             operation = said.get("operation") or str(commit.get("operation", "")).lower()
             found.append(from_note(said, int(commit["version"]), int(commit["timestamp"]), operation))
         return found
@@ -303,16 +348,18 @@ def _missing(wanted: pa.Schema, table: DeltaTable) -> list[Field]:
     return [Field.from_arrow(field) for field in wanted if field.name not in there]
 
 
-def _relative(file: str, partition: Partition) -> str:
-    # Delta takes the values from its log.
-    return str(ascii_folder(partition) / file)
+def _described(table: DeltaTable, description: TableDescription) -> dict[str, str]:
+    """For the note of a commit: plain commits may follow it."""
+    protocol = table.protocol()
+    is_plain = (protocol.min_reader_version, protocol.min_writer_version) == _PLAIN_PROTOCOL
+    if not is_plain or "delta.invariants" in table.schema().to_json():
+        return {}
+    return {DESCRIBED: str(description.version)}
 
 
 def _add(file: DataFile, *, changes: bool = True) -> AddAction:
-    relative = _relative(file.name, file.partition)
     now = time.time_ns() // 1_000_000
-    stats = json.dumps({"numRecords": file.rows})
-    return AddAction(relative, file.bytes, dict(file.partition), now, changes, stats)
+    return AddAction(add_path(file), file.bytes, dict(file.partition), now, changes, stats_of(file))
 
 
 def _remove(file: DataFile, now: int, *, changes: bool = True) -> RemoveAction:
