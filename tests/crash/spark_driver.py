@@ -23,13 +23,13 @@ def main(root: Path, master: str) -> None:
         print(json.dumps({"outcome": run(spark, json.loads(line))}), flush=True)
 
 
-def run(spark: Any, job: dict[str, str]) -> str:
+def run(spark: Any, job: dict[str, Any]) -> str:
     """The stream to the end of what is there; "done", or what Spark said when it failed."""
     rows = spark.readStream.format("rocketmq").option("namesrvAddr", job["namesrv"]).option("subscribe", job["topic"])
     rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", job["batchRows"])
     rows = rows.option("minPartitions", 4).load()  # several tasks a batch: small ranges would share one
-    writer = rows.writeStream.format("rocketmq_lake").option("tableFormat", job["tableFormat"])
-    writer = writer.option("path", job["path"]).option("checkpointLocation", job["checkpoint"])
+    writer = rows.writeStream.format("rocketmq_lake").options(**job["table"])
+    writer = writer.option("checkpointLocation", job["checkpoint"])
     try:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()

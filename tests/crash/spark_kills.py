@@ -5,7 +5,7 @@ Must not know   how the lake commits.
 
 A seed kills one of these: the task's worker; the process that commits, with Spark's JVM and driver; an executor of a
 cluster (spark_cluster.py); the broker, at a random moment. A query that failed is started again from its checkpoint,
-as an operator would.
+as an operator would. The table lies in a folder, or in a bucket of an S3 server.
 """
 
 from __future__ import annotations
@@ -20,15 +20,20 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from interop.apache import free_ports, wait_for_port
 from rocketlake.client.sync import Producer
 from rocketlake.model.message import Message
+from rocketlake.spark.lake.options import parse_options
 from rocketlake.spark.lake.tables.open_table import open_table
 from tests.crash.broker_process import BrokerProcess
 from tests.crash.spark_cluster import SparkCluster
@@ -45,6 +50,8 @@ POINTS = (
 PARQUET_ONLY = ("lake.after_entry", "lake.mid_moves")
 VICTIMS = ("worker", "driver", "broker")
 TRIES_MAX = 8
+Row = tuple[tuple[int, int], bytes]
+"""((queue, offset), body)"""
 
 
 @dataclass(frozen=True)
@@ -188,18 +195,81 @@ class Spark:
         self._process = None
 
 
-def run_seed(plan: Plan, cluster: Cluster, spark: Spark, root: Path) -> str:
-    """What happened, in one line. AssertionError if the table is not the topic."""
+@dataclass(frozen=True)
+class TableUnderTest:
+    """What a stream writes, and how it is read."""
+
+    path: str
+    table_format: str
+    options: dict[str, str]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The options of its format."""
+        return {"path": self.path, "tableFormat": self.table_format, **self.options}
+
+    def rows(self) -> list[Row]:
+        """Every row that the table has by its own log."""
+        table = open_table(parse_options(self.given, streaming=True).location, self.table_format)
+        return [row for file in table.files() for row in _rows_of(table.place.source(table.read_path(file)))]
+
+    def rows_by_others(self) -> list[Row]:
+        """Those that a program reads that knows the format, or nothing but a folder of Parquet files."""
+        if self.table_format == "delta":
+            options = parse_options(self.given, streaming=True).location.open().library_options()
+            dataset = DeltaTable(self.path, storage_options=options).to_pyarrow_dataset()
+            return _rows_in(dataset.to_table(columns=["queueId", "queueOffset", "body"]))
+        if self.table_format == "iceberg" and self.options:
+            keys = {"s3.endpoint": self.options["s3.endpoint"], "s3.region": "us-east-1"}
+            keys |= dict.fromkeys(("s3.access-key-id", "s3.secret-access-key"), "any")
+            catalog = load_catalog("rocketlake", type="sql", uri=self.options["catalog.uri"], **keys)
+            return _rows_in(catalog.load_table(f"lake.{self.path.rpartition('/')[2]}").scan().to_arrow())
+        if self.table_format == "parquet" and not self.options:
+            folder = Path(self.path)
+            files = [file.relative_to(folder) for file in folder.rglob("*.parquet")]
+            shown = [file for file in files if not any(part[0] in "._" for part in file.parts)]
+            return [row for file in shown for row in _rows_of(folder / file)]
+        return self.rows()  # it has no other reader: a list of files, a table without a catalog
+
+
+def _rows_of(source: Any) -> list[Row]:
+    return _rows_in(pq.ParquetFile(source).read(["queueId", "queueOffset", "body"]))
+
+
+def _rows_in(rows: pa.Table) -> list[Row]:
+    columns = rows.select(["queueId", "queueOffset", "body"]).to_pydict()
+    places = zip(columns["queueId"], columns["queueOffset"], strict=True)
+    return list(zip(places, columns["body"], strict=True))
+
+
+def run_seed(plan: Plan, cluster: Cluster, spark: Spark, root: Path, bucket: Mapping[str, str] | None = None) -> str:
+    """What happened, in one line. AssertionError if the table is not the topic.
+
+    `bucket`: the options of an S3 server that has the bucket `kills`; the table lies there.
+    """
     topic = f"kills-{plan.seed}"
     folder = root / topic
+    table = TableUnderTest(str(folder / "table"), plan.table_format, {})
+    if bucket is not None:
+        catalog = {"catalog.type": "sql", "catalog.uri": f"sqlite:///{root}/catalog-{plan.seed}.db"}
+        options = {**bucket, **(catalog if plan.table_format == "iceberg" else {})}
+        table = TableUnderTest(f"s3://kills/{topic}", plan.table_format, options)
+    job = {
+        "namesrv": cluster.namesrv,
+        "topic": topic,
+        "batchRows": plan.batch_rows,
+        "table": table.given,
+        "checkpoint": str(folder / "checkpoint"),
+    }
     spark.start()
     with Producer("kills", namesrv=cluster.namesrv) as producer:
         sent = _send(producer, topic, range(plan.messages))
-        tries = _stream_until_done(plan, cluster, spark, topic, folder)
+        tries = _stream_until_done(plan, cluster, spark, job)
         sent |= _send(producer, topic, range(plan.messages, plan.messages + 50))
         spark.disarm()
-        tries += _stream_until_done(plan, cluster, spark, topic, folder, calm=True)
-    rows = table_rows(folder / "table", plan.table_format)
+        tries += _stream_until_done(plan, cluster, spark, job, calm=True)
+    rows, others = table.rows(), table.rows_by_others()
+    assert sorted(rows) == sorted(others), f"{plan}: others read {len(others)} rows, not {len(rows)}"
     again = [place for place, count in Counter(place for place, _ in rows).items() if count > 1]
     assert not again, f"{plan}: {len(again)} rows are there twice, such as {again[:3]}"
     found = dict(rows)
@@ -224,17 +294,7 @@ def _send(producer: Producer, topic: str, numbers: range) -> dict[tuple[int, int
     return places
 
 
-def _stream_until_done(
-    plan: Plan, cluster: Cluster, spark: Spark, topic: str, folder: Path, *, calm: bool = False
-) -> int:
-    job = {
-        "namesrv": cluster.namesrv,
-        "topic": topic,
-        "batchRows": plan.batch_rows,
-        "tableFormat": plan.table_format,
-        "path": str(folder / "table"),
-        "checkpoint": str(folder / "checkpoint"),
-    }
+def _stream_until_done(plan: Plan, cluster: Cluster, spark: Spark, job: dict[str, Any], *, calm: bool = False) -> int:
     killer: threading.Timer | None = None
     if not calm and plan.victim == "broker":
         killer = threading.Timer(plan.delay, lambda: (cluster.broker.kill(), cluster.broker.start()))
@@ -248,20 +308,3 @@ def _stream_until_done(
     if killer is not None:
         killer.join()
     return len(outcomes)
-
-
-def table_rows(path: Path, table_format: str) -> list[tuple[tuple[int, int], bytes]]:
-    """((queue, offset), body) of every row that the table has now; a plain folder is read as any reader reads it."""
-    if table_format == "parquet":
-        files = [
-            file for file in path.rglob("*.parquet") if not any(p[0] in "._" for p in file.relative_to(path).parts)
-        ]
-    else:
-        table = open_table(path, table_format)
-        files = [table.read_path(file) for file in table.files()]
-    rows = []
-    for file in files:
-        columns = pq.ParquetFile(file).read(["queueId", "queueOffset", "body"]).to_pydict()
-        places = zip(columns["queueId"], columns["queueOffset"], strict=True)
-        rows += list(zip(places, columns["body"], strict=True))
-    return rows
