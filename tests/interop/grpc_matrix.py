@@ -26,8 +26,7 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.group import GroupEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
-from tests.interop.our_cluster import our_cluster, until_open
-from tests.tls_files import Authority
+from tests.interop.our_cluster import guarded_cluster, our_cluster, until_open
 
 BUILDS = {"node": node, "go": go, "rust": rust}
 LARGE = 3 << 20
@@ -147,12 +146,7 @@ class Basics(Matrix):
 
     async def test_a_user_signs_over_an_encrypted_connection(self, tmp_path: Path) -> None:
         (port,) = free_ports(1)
-        authority = Authority(tmp_path / "authority")
-        first = json.dumps({"username": ROOT[0], "password": ROOT[1]})
-        access = ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}")
-        tls = ("tlsMode=permissive", f"tlsConfigFile={authority.file()}")
-        with our_cluster(tmp_path, f"grpcServerPort={port}", *access, *tls) as namesrv:
-            until_open(port)
+        with guarded_cluster(tmp_path, port, ROOT) as (namesrv, authority):
             signed = ClientConfig(credentials=Credentials(*ROOT))
             async with Admin(namesrv=namesrv, client_config=signed) as admin:
                 await admin.create_topic("Secret", queues=1)

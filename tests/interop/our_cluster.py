@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from interop.apache import free_ports, wait_for_port
+from tests.tls_files import Authority
 
 
 @contextmanager
@@ -39,6 +41,18 @@ def our_cluster(root: Path, *settings: str) -> Iterator[str]:
     """Name server and one broker with these settings, `key=value`; the address of the name server."""
     with our_brokers(root, settings=settings) as (namesrv, _broker):
         yield namesrv
+
+
+@contextmanager
+def guarded_cluster(root: Path, grpc_port: int, root_user: tuple[str, str]) -> Iterator[tuple[str, Authority]]:
+    """One that asks who its clients are, and takes encrypted links: (name server, who has signed its certificate)."""
+    authority = Authority(root / "authority")
+    first = json.dumps({"username": root_user[0], "password": root_user[1]})
+    access = ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}")
+    tls = ("tlsMode=permissive", f"tlsConfigFile={authority.file()}")
+    with our_cluster(root, f"grpcServerPort={grpc_port}", *access, *tls) as namesrv:
+        until_open(grpc_port)
+        yield namesrv, authority
 
 
 def until_open(port: int) -> None:
