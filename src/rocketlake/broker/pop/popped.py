@@ -22,7 +22,8 @@ from rocketlake.store.results import PIECE_BYTES_MIN, ColdPart, GetResult
 
 __all__ = ["Popped", "named_anew", "offsets_of", "records_of"]
 
-_INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
+_SIZE = struct.Struct(">i")
+_SIZE_AND_OFFSET = struct.Struct(f">i{QUEUE_OFFSET_AT - _SIZE.size}xq")
 
 
 @dataclass(slots=True)
@@ -64,14 +65,21 @@ def records_of(result: GetResult) -> Iterator[memoryview]:
     for piece in result.slices:
         at = 0
         while at < len(piece):
-            (size,) = _INT.unpack_from(piece, at)
+            (size,) = _SIZE.unpack_from(piece, at)
             yield piece[at : at + size]
             at += size
 
 
 def offsets_of(result: GetResult) -> list[int]:
     """The queue offsets of the records of a read."""
-    return [_LONG.unpack_from(record, QUEUE_OFFSET_AT)[0] for record in records_of(result)]
+    offsets = []
+    for piece in result.slices:
+        at, end = 0, len(piece)
+        while at < end:
+            size, offset = _SIZE_AND_OFFSET.unpack_from(piece, at)
+            offsets.append(offset)
+            at += size
+    return offsets
 
 
 def named_anew(record: memoryview, topic: str, handle: str) -> bytearray:

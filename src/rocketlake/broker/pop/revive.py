@@ -215,7 +215,7 @@ class ReviveQueue:
 
     def _take_ack(self, ack: AckRecord, place: int) -> None:
         key = ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_ms, ack.broker_name
-        offsets = [ack.offset] if ack.offsets is None else ack.offsets
+        offsets = [ack.offset] if isinstance(ack.offsets, msgspec.UnsetType) else ack.offsets
         opened = self._open.get(key)
         if opened is not None:
             opened.left.difference_update(offsets)

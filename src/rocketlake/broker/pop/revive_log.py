@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import UNSET
+
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
@@ -73,7 +75,7 @@ class ReviveLog:
         return self._put_ack(record, revive_queue, ACKS_TAG, due_ms)
 
     def _put_ack(self, record: AckRecord, revive_queue: int, tag: str, due_ms: int) -> PutResult:
-        offset = -1 if record.offsets is not None else record.offset  # as in RocketMQ, for several messages too
+        offset = record.offset if record.offsets is UNSET else -1  # as in RocketMQ, for several messages too
         key = f"{record.topic}@{record.queue_id}@{offset}@{record.group}@{record.pop_ms}@{record.broker_name}@{ACK_TAG}"
         return self._put(record.encode(), revive_queue, tag, due_ms, key)
 

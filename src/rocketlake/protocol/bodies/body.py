@@ -32,6 +32,9 @@ ANSWER_DIALECT_BYTES_MAX: Final = 4 * 1024 * 1024
 """The same for answers with message queues or bare numbers as keys, which grow with a cluster: only clients and tools
 read them."""
 
+_NONE: Final = b"null"
+"""How a member that is None is written; it may stand in a string, too."""
+
 T = TypeVar("T")
 
 _BARE_KEY: Final = re.compile(
@@ -59,7 +62,8 @@ class Body(Entry, kw_only=True):
 
     def encode(self) -> bytes:
         """JSON text, standard form."""
-        return json_text.to_text(to_json(self))
+        text = json_text.to_text(self)
+        return json_text.to_text(to_json(self)) if _NONE in text else text
 
     @classmethod
     def decode(cls, data: bytes | memoryview | None) -> Self:

@@ -8,7 +8,7 @@ Source: docs/internals/wire.md, "POP".
 
 from __future__ import annotations
 
-from msgspec import field
+from msgspec import UNSET, UnsetType, field
 
 from rocketlake.protocol.bodies.body import Body, Entry
 
@@ -54,7 +54,7 @@ class CheckPoint(Body, kw_only=True):
     due_ms: int = field(name="reviveTime", default=0)
     """When messages that are not acknowledged come again."""
     revive_offset: int = field(name="ro", default=0)
-    put_again: str | None = field(name="rp", default=None)
+    put_again: str | UnsetType = field(name="rp", default=UNSET)
     start_offset: int = field(name="so")
     suspend: bool = field(name="sp", default=False)
     """The messages come again without counting a try."""
@@ -76,7 +76,7 @@ class AckRecord(Body, kw_only=True):
     """One message of a check point is acknowledged; or those of `offsets`."""
 
     offset: int = field(name="ao", default=0)
-    offsets: list[int] | None = field(name="aol", default=None)
+    offsets: list[int] | UnsetType = field(name="aol", default=UNSET)
     broker_name: str = field(name="bn", default="")
     group: str = field(name="c")
     pop_ms: int = field(name="pt")
