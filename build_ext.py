@@ -62,6 +62,7 @@ KERNELS = (
     "rocketlake.broker.delay.due_run",
     "rocketlake.broker.delay.entry_run",
     "rocketlake.broker.delay.plain_time",
+    "rocketlake.broker.hot.plain_ack",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_header",
     "rocketlake.broker.hot.plain_pull",

@@ -449,7 +449,7 @@ class Broker(Service):
                 self._dispatcher.turn_away(codes, refuse)
         # A slave answers no pull in a run: what it finds is not all there is to say (reads/replica_choice.py).
         reading = (self.reading,) if role.is_master else ()
-        wings = (self.sending, *reading) if is_master else reading
+        wings = (self.sending, *reading, self.popping) if is_master else reading
         run = plain_runs.signed(self.ground, plain_runs.one_of(wing.run for wing in wings))
         self._dispatcher.serve_runs(run, passes=self._passes)
 

@@ -33,7 +33,7 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutResult, PutStatus
 
-__all__ = ["Ack"]
+__all__ = ["Ack", "not_safe"]
 
 _BITS_MAX = 4096
 """More messages are in no check point."""
@@ -60,11 +60,11 @@ class Ack:
         self._config = config
         self._store = store
         self._rights = rights
-        self._log = log
-        self._intake = intake
+        self.log = log
+        self.intake = intake
         self._offsets = offsets
         self._orders = orders
-        self._in_flight = in_flight
+        self.in_flight = in_flight
         self._holds = holds
         self._clock = clock
 
@@ -82,11 +82,16 @@ class Ack:
         return self._when_safe(request, result, Reply)
 
     def _put_ack(self, header: AckHeader, handle: PopHandle) -> PutResult:
-        result = self._log.put_ack(header.consumer_group, header.topic, handle, header.offset)
+        result = self.log.put_ack(header.consumer_group, header.topic, handle, header.offset)
         if result.status.is_stored:
             key = header.consumer_group, header.topic, header.queue_id
-            self._in_flight.take(key, handle.pop_ms + handle.invisible_ms)
+            self.in_flight.take(key, handle.pop_ms + handle.invisible_ms)
         return result
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The queue offsets from and up to which messages may be acknowledged; or Refused."""
+        self._rights.acknowledged(topic, queue_id)
+        return self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
 
     def change(self, request: Request) -> Reply | Held:
         """CHANGE_MESSAGE_INVISIBLETIME."""
@@ -111,9 +116,9 @@ class Ack:
             suspend=header.suspend,
             topic=header.topic,
         )
-        result = self._log.put_check_point(point, handle.revive_queue)
+        result = self.log.put_check_point(point, handle.revive_queue)
         if result.status.is_stored:
-            self._in_flight.add((header.consumer_group, header.topic, header.queue_id), point.due_ms, 1)
+            self.in_flight.add((header.consumer_group, header.topic, header.queue_id), point.due_ms, 1)
             result = self._put_ack(header, handle)
         answer = ChangeInvisibleReplyHeader(
             pop_time=pop_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue
@@ -144,10 +149,10 @@ class Ack:
                 topic=topic,
             )
             due_ms = entry.pop_ms + entry.invisible_ms
-            last = self._log.put_acks(record, offsets, entry.revive_queue, due_ms)
+            last = self.log.put_acks(record, offsets, entry.revive_queue, due_ms)
             if not last.status.is_stored:
                 break
-            self._in_flight.take((entry.group, topic, entry.queue_id), due_ms, len(offsets))
+            self.in_flight.take((entry.group, topic, entry.queue_id), due_ms, len(offsets))
         return Reply() if last is None else self._when_safe(request, last, Reply)
 
     def _batches(self, entries: list[AckEntry]) -> Iterator[tuple[AckEntry, str, list[int]]]:
@@ -162,9 +167,8 @@ class Ack:
 
     def _handle(self, header: AckHeader, *, beyond_end: int) -> PopHandle | Reply:
         """The handle of the message, or the refusal. `beyond_end`: 1 if the end of the queue is no message."""
-        self._rights.acknowledged(header)
-        low = self._store.min_offset(header.topic, header.queue_id)
-        high = self._store.max_offset(header.topic, header.queue_id) - beyond_end
+        low, high = self.bounds(header.topic, header.queue_id)
+        high -= beyond_end
         if not low <= header.offset <= high:
             return Reply(
                 ResponseCode.NO_MESSAGE,
@@ -215,11 +219,15 @@ class Ack:
             return put_failure(result.status, result)
 
         def answer(status: PutStatus) -> None:
-            is_safe = status is PutStatus.OK
-            request.answer(done() if is_safe else Reply(ResponseCode.SYSTEM_ERROR, remark=f"{status.name}, ask again"))
+            request.answer(done() if status is PutStatus.OK else not_safe(status))
 
-        self._intake.when_durable(result, {}, answer)
+        self.intake.when_durable(result, {}, answer)
         return HELD
+
+
+def not_safe(status: PutStatus) -> Reply:
+    """The answer when the record of a request is stored, but did not become safe."""
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{status.name}, ask again")
 
 
 def _is_revive_queue(queue_id: int) -> bool:

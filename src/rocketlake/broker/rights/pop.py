@@ -106,13 +106,12 @@ class PopRights:
             raise Refused(f"topic[{name}] not exist, apply first please!", code=ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
-    def acknowledged(self, asked: PopAsked) -> TopicConfig:
+    def acknowledged(self, name: str, queue_id: int) -> TopicConfig:
         """The topic of a message that is acknowledged; or Refused."""
-        topic = self.topic(asked.topic)
-        if not 0 <= asked.queue_id < topic.read_queues:
+        topic = self.topic(name)
+        if not 0 <= queue_id < topic.read_queues:
             raise Refused(
-                f"queueId[{asked.queue_id}] is illegal, topic:[{topic.name}] topicConfig.readQueueNums:"
-                f"[{topic.read_queues}]",
+                f"queueId[{queue_id}] is illegal, topic:[{topic.name}] topicConfig.readQueueNums:[{topic.read_queues}]",
                 code=ResponseCode.MESSAGE_ILLEGAL,
             )
         return topic

@@ -1,4 +1,4 @@
-"""The fast path of the wings: how runs of plain sends and pulls come to the dispatcher.
+"""The fast path of the wings: how runs of plain sends, pulls and acknowledgements come to the dispatcher.
 
 Owns        whether the kernels are there; the order in which runs are tried.
 Must not know   which requests are plain (broker/hot).
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
+from rocketlake.broker.processors.ack import Ack
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.transaction.early_ends import EarlyEnds
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
 
-__all__ = ["are_there", "due_runs", "end_runs", "entry_runs", "one_of", "pull_run", "send_run", "signed"]
+__all__ = ["ack_run", "are_there", "due_runs", "end_runs", "entry_runs", "one_of", "pull_run", "send_run", "signed"]
 
 _KERNELS = (
     "rocketlake.broker.delay.due_run",
     "rocketlake.broker.delay.entry_run",
     "rocketlake.broker.delay.plain_time",
+    "rocketlake.broker.hot.plain_ack",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
@@ -108,6 +110,23 @@ def pull_run(ground: Ground, pull: Pull) -> Run | None:
     from rocketlake.broker.hot.pull_runs import PullRuns
 
     return PullRuns(pull, ground.store, ground.seams.limits.wire, ground.clock).serve
+
+
+def ack_run(ground: Ground, ack: Ack) -> Run | None:
+    """Serves plain acknowledgements of popped messages."""
+    if not are_there():
+        return None
+    from rocketlake.broker.hot.ack_runs import AckRuns
+
+    return AckRuns(
+        ground.config,
+        ack,
+        ground.timer_rules,
+        ground.seams.limits.wire,
+        ground.store.disk_wait,
+        clock=ground.clock,
+        store_address=ground.role.address,
+    ).serve
 
 
 def signed(ground: Ground, run: Run | None) -> Run | None:

@@ -1,0 +1,332 @@
+"""Acknowledgements in runs against the ordinary path: the same traffic has the same effects.
+
+Two brokers in memory get the same chunks, one of them serves every request in the ordinary way (see worlds.py).
+Acknowledgements name messages by the answers to pops, so each chunk is made of the answers to those before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rocketlake.base.disk.faulty import Fault, FaultPlan
+from rocketlake.model import property_names as names
+from rocketlake.model.pop import PopHandle
+from rocketlake.model.topic import TIMER_TOPIC, TopicConfig
+from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
+from rocketlake.protocol.frame import encode_command
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from tests.parity.worlds import World, run
+
+if os.environ.get("ROCKETLAKE_PURE") == "1":
+    pytest.skip("kernels have a compiled form only", allow_module_level=True)
+
+GROUP = "g"
+INVISIBLE_MS = 20_000
+LATE_MS = 60_000
+"""Behind it all that was popped comes again."""
+
+Fields = dict[str, str]
+
+
+@dataclass
+class Popped:
+    """A message that was handed out."""
+
+    handle: PopHandle
+
+    def ack(self) -> Fields:
+        return {
+            "consumerGroup": GROUP, "topic": "T", "queueId": str(self.handle.queue_id),
+            "extraInfo": str(self.handle), "offset": str(self.handle.offset),
+        }  # fmt: skip
+
+
+@dataclass
+class Traffic:
+    """Makes chunks for both brokers, and knows what they have answered to pops."""
+
+    now_ms: Callable[[], int]
+    popped: list[Popped] = field(default_factory=list)
+    opaque: int = 0
+
+    def frame(self, code: int, fields: Fields, *, flag: int = 0, body: bytes = b"") -> bytes:
+        self.opaque += 1
+        wanted = {name: value for name, value in fields.items() if value != "absent"}
+        command = Command(code, opaque=self.opaque, flag=flag, language="JAVA", version=433, fields=wanted, body=body)
+        return b"".join(bytes(part) for part in encode_command(command, Codec.JSON))
+
+    def send(self, queue: int) -> bytes:
+        text = f"{names.UNIQUE_KEY}\x01AC{self.opaque:06X}\x02"
+        fields = {
+            "a": "pg", "b": "T", "c": "TBW102", "d": "4", "e": str(queue), "f": "0", "g": str(self.now_ms()),
+            "h": "3", "i": text, "j": "0", "k": "false", "m": "false",
+        }  # fmt: skip
+        return self.frame(RequestCode.SEND_MESSAGE_V2, fields, body=b"body")
+
+    def pop(self, count: int, *, invisible_ms: int = INVISIBLE_MS, order: bool = False) -> bytes:
+        fields = {
+            "consumerGroup": GROUP, "topic": "T", "queueId": "-1", "maxMsgNums": str(count),
+            "invisibleTime": str(invisible_ms), "pollTime": "0", "bornTime": str(self.now_ms()), "initMode": "0",
+            "order": str(order).lower(),
+        }  # fmt: skip
+        return self.frame(RequestCode.POP_MESSAGE, fields)
+
+    def ack(self, fields: Fields, *, flag: int = 0, body: bytes = b"") -> bytes:
+        return self.frame(RequestCode.ACK_MESSAGE, fields, flag=flag, body=body)
+
+    def learn(self, answers: list[Command]) -> None:
+        """Take the handles from the answers to pops."""
+        for answer in answers:
+            fields = answer.fields or {}
+            if answer.code != ResponseCode.SUCCESS or "msgOffsetInfo" not in fields:
+                continue
+            starts = dict(part.rsplit(" ", 1) for part in fields["startOffsetInfo"].split(";"))
+            for part in fields["msgOffsetInfo"].split(";"):
+                queue, offsets = part.rsplit(" ", 1)
+                mark, queue_id = queue.split(" ")
+                times = int(fields["popTime"]), int(fields["invisibleTime"]), int(fields["reviveQid"])
+                if mark == "0":
+                    self.popped += [
+                        Popped(PopHandle(int(starts[queue]), *times, mark, "b", int(queue_id), int(offset)))
+                        for offset in offsets.split(",")
+                    ]
+
+
+class Pair:
+    """Both brokers."""
+
+    def __init__(self, *, sync: bool = False) -> None:
+        self.plans = FaultPlan(), FaultPlan()
+        self.fast, self.ordinary = (
+            World(by_runs=by_runs, sync=sync, plan=plan)
+            for by_runs, plan in zip((True, False), self.plans, strict=True)
+        )
+        self.worlds = self.fast, self.ordinary
+        self.traffic = Traffic(self.fast.clock.now_ms)
+        self.in_runs: list[int] = []
+        """How many records each run held."""
+        self._seen = 0
+
+    async def start(self) -> None:
+        for world in self.worlds:
+            await world.start()
+        await self.wait(1000)
+        put_run = self.fast.broker.ground.intake.put_run
+
+        def count(records: Any, counts: Any) -> bool:
+            self.in_runs.append(len(records))
+            return put_run(records, counts)
+
+        self.fast.broker.ground.intake.put_run = count  # type: ignore[method-assign]
+        await self.send(self.traffic.send(0))  # it makes the log's first file, in the ordinary way
+        self.in_runs.clear()
+
+    async def handed_out(self, count: int) -> list[Popped]:
+        """So many messages, sent and popped by one pop."""
+        await self.send(b"".join(self.traffic.send(number % 4) for number in range(count)))
+        known = len(self.traffic.popped)
+        while len(self.traffic.popped) < known + count:
+            await self.send(self.traffic.pop(count))
+            await self.wait(100)
+        self.in_runs.clear()
+        return self.traffic.popped[known : known + count]
+
+    async def send(self, chunk: bytes, *, other_link: bool = False) -> list[Command]:
+        """The answers, the same from both."""
+        for world in self.worlds:
+            random.seed(self.traffic.opaque)  # a pop begins with any queue
+            await world.send(chunk, other_link=other_link)
+        self.compare()
+        answers = self.fast.peer.frames[self._seen :]
+        self._seen = len(self.fast.peer.frames)
+        self.traffic.learn(answers)
+        return answers
+
+    async def wait(self, ms: int) -> None:
+        for world in self.worlds:
+            random.seed(ms)
+            await world.clock.run_for(ms)
+
+    def compare(self) -> None:
+        fast, ordinary = self.worlds
+        assert fast.peer.lost == ordinary.peer.lost
+        assert sorted(fast.peer.raw) == sorted(ordinary.peer.raw)
+        assert in_flight(fast) == in_flight(ordinary)
+
+    async def stop(self) -> None:
+        """Compare all that they leave behind."""
+        await self.wait(2000)
+        self.compare()
+        assert self.fast.counts() == self.ordinary.counts()
+        assert [world.broker.ground.intake.waiting for world in self.worlds] == [0, 0]
+        for world in self.worlds:
+            await world.stop()
+        fast_files, ordinary_files = self.fast.contents(), self.ordinary.contents()
+        assert fast_files.keys() == ordinary_files.keys()
+        for path, data in fast_files.items():
+            assert data == ordinary_files[path], path
+
+
+def in_flight(world: World) -> object:
+    return world.broker.popping.in_flight._counts
+
+
+# -- any traffic -------------------------------------------------------------------------------------------------------
+
+Item = Callable[[Traffic], bytes]
+
+
+def _handle(**changes: object) -> Callable[[PopHandle], str]:
+    """The handle with other parts."""
+
+    def changed(handle: PopHandle) -> str:
+        parts = {name: getattr(handle, name) for name in handle.__slots__} | changes
+        return " ".join(str(part) for part in parts.values())
+
+    return changed
+
+
+odd_handles: st.SearchStrategy[Callable[[PopHandle], str]] = st.sampled_from(
+    [
+        _handle(), _handle(revive_queue=999), _handle(revive_queue=8), _handle(revive_queue=-1), _handle(pop_ms=5),
+        _handle(queue_id=3), _handle(queue_id=-1), _handle(mark="1"), _handle(mark=""), _handle(mark="né"),
+        _handle(broker_name="other"), _handle(broker_name='a"b'), _handle(broker_name=""), _handle(broker_name="é"),
+        _handle(offset=-1), _handle(offset="x"), _handle(offset=""), _handle(start_offset="01"),
+        _handle(start_offset="+1"), _handle(pop_ms="1_0"), _handle(invisible_ms=10**9), _handle(invisible_ms=10**17),
+        _handle(invisible_ms=-5), _handle(invisible_ms=0), _handle(pop_ms=10**18), _handle(offset="0 more"),
+        lambda handle: str(handle).rpartition(" ")[0], lambda handle: str(handle).rpartition(" ")[0] + " ",
+        lambda handle: "no handle", lambda handle: "1 2 3", lambda handle: "", lambda handle: f" {handle}",
+    ]
+)  # fmt: skip
+odd_fields = st.sampled_from(
+    [
+        {"consumerGroup": "absent"}, {"consumerGroup": ""}, {"consumerGroup": "other"}, {"consumerGroup": "a b"},
+        {"consumerGroup": 'a"b'}, {"consumerGroup": "é"}, {"consumerGroup": "g" * 300}, {"topic": "absent"},
+        {"topic": "None"}, {"topic": "Many"}, {"topic": "%RETRY%g_T"}, {"topic": ""}, {"queueId": "absent"},
+        {"queueId": "3"}, {"queueId": "4"}, {"queueId": "-1"}, {"queueId": "x"}, {"queueId": "00"}, {"offset": "-1"},
+        {"offset": "absent"}, {"offset": "999"}, {"offset": "x"}, {"offset": "1"}, {"extraInfo": "absent"},
+        {"liteTopic": "l"}, {"bname": "b"}, {"ns": "n", "nsd": "true", "lo": "false"}, {"invisibleTime": "1"},
+    ]
+)  # fmt: skip
+
+
+@st.composite
+def acks(draw: st.DrawFn) -> Item:
+    number = draw(st.integers(0, 30))
+    change = draw(odd_fields) if draw(st.integers(0, 4)) == 0 else {}
+    odd = draw(odd_handles) if draw(st.integers(0, 4)) == 0 else None
+    flag = draw(st.sampled_from([0] * 7 + [FLAG_ONEWAY]))
+    body = draw(st.sampled_from([b""] * 7 + [b"x"]))
+
+    def make(traffic: Traffic) -> bytes:
+        if not traffic.popped:
+            return b""
+        named = traffic.popped[-1 - number % len(traffic.popped)]
+        handle = {} if odd is None else {"extraInfo": odd(named.handle)}
+        return traffic.ack(named.ack() | handle | change, flag=flag, body=body)
+
+    return make
+
+
+@st.composite
+def sends(draw: st.DrawFn) -> Item:
+    queue = draw(st.integers(0, 3))
+    return lambda traffic: traffic.send(queue)
+
+
+@st.composite
+def pops(draw: st.DrawFn) -> Item:
+    count, invisible_ms = draw(st.sampled_from([1, 3, 32])), draw(st.sampled_from([INVISIBLE_MS, 1500, 1]))
+    return lambda traffic: traffic.pop(count, invisible_ms=invisible_ms, order=False)
+
+
+def fewer_queues(world: World) -> None:
+    world.broker.topics.put(TopicConfig("T", read_queues=1, write_queues=4))
+
+
+def more_queues(world: World) -> None:
+    world.broker.topics.put(TopicConfig("T", read_queues=4, write_queues=4))
+
+
+chunks = st.lists(st.one_of(sends(), sends(), pops(), acks(), acks(), acks()), min_size=1, max_size=12)
+moves = st.one_of(
+    chunks, chunks, chunks, chunks, st.sampled_from([100, 900, 4000]), st.sampled_from([fewer_queues, more_queues])
+)
+
+
+@pytest.mark.timeout(600)  # half a minute alone, four on a machine that others use
+@pytest.mark.parametrize("examples", [25, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("sync", [False, True])
+def test_any_traffic_has_the_same_effects(sync: bool, examples: int) -> None:
+    async def play(moves: list[Any]) -> None:
+        pair = Pair(sync=sync)
+        await pair.start()
+        await pair.handed_out(6)
+        for move in moves:
+            if isinstance(move, list):
+                chunk = b"".join(item(pair.traffic) for item in move)
+                await pair.send(chunk, other_link=len(chunk) % 7 == 0)
+            elif isinstance(move, int):
+                await pair.wait(move)
+            else:
+                for world in pair.worlds:
+                    move(world)
+        await pair.stop()
+
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @given(moves=st.lists(moves, min_size=1, max_size=8))
+    def compare(moves: list[Any]) -> None:
+        run(lambda: play(moves))
+
+    compare()
+
+
+# -- single cases ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_acknowledgements_are_taken_by_the_chunk(sync: bool) -> None:
+    """Without this, the comparison above could compare the ordinary path with itself."""
+
+    async def work() -> None:
+        pair = Pair(sync=sync)
+        await pair.start()
+        popped = await pair.handed_out(6)
+        in_timer = pair.fast.broker.store.next_offset(TIMER_TOPIC, 0)
+        chunk = b"".join(pair.traffic.ack(each.ack()) for each in popped[:5])
+        answers = await pair.send(chunk + pair.traffic.send(0) + pair.traffic.ack(popped[5].ack()))
+        assert [answer.code for answer in answers] == [ResponseCode.SUCCESS] * 7
+        assert pair.in_runs == [5, 1, 1]
+        assert pair.fast.broker.store.next_offset(TIMER_TOPIC, 0) == in_timer + 6
+        assert in_flight(pair.fast) == {}
+        await pair.wait(LATE_MS)  # none of them comes again
+        pair.traffic.popped.clear()
+        await pair.send(pair.traffic.pop(32))
+        assert len(pair.traffic.popped) == 2  # the first one, and that of the chunk
+        await pair.stop()
+
+    run(work)
+
+
+def test_an_acknowledgement_that_the_disk_loses_is_no_success() -> None:
+    async def work() -> None:
+        pair = Pair(sync=True)
+        await pair.start()
+        popped = await pair.handed_out(3)
+        for plan in pair.plans:
+            plan.add(Fault("sync", "commitlog", error=errno.EIO))
+        answers = await pair.send(b"".join(pair.traffic.ack(each.ack()) for each in popped))
+        assert pair.in_runs == [3]
+        assert [answer.code for answer in answers] == [ResponseCode.SYSTEM_ERROR] * 3
+
+    run(work)
