@@ -255,7 +255,8 @@ cdef bint _find_parts(const uint8_t* record, Py_ssize_t size, Slice* topic, Slic
 
 
 cdef bint _read_marks(Slice text, Marks* marks) noexcept:
-    """Read the properties; False for a text that is not plain: irregular, with a name twice, or one of `_other`."""
+    """Read the properties; False for a text that is not plain: irregular, with one of `_other`, or with a name twice and
+    another value. The same twice is plain: Java's producers of batches give WAIT to each message, and to the batch."""
     cdef const uint8_t* at = text.at
     cdef const uint8_t* end = text.at + text.size
     cdef const uint8_t* middle
@@ -275,15 +276,22 @@ cdef bint _read_marks(Slice text, Marks* marks) noexcept:
         pair.value.at, pair.value.size = middle + 1, stop - middle - 1
         if not is_printable(pair.name) or not is_printable(pair.value) or _other.has(at, pair.name.size):
             return False
-        for earlier in range(marks.count):
-            if marks.pair[earlier].name.size == pair.name.size and memcmp(marks.pair[earlier].name.at, at, pair.name.size) == 0:
+        earlier = 0
+        while earlier < marks.count and not _same(marks.pair[earlier].name, pair.name):
+            earlier += 1
+        if earlier == marks.count:
+            pair.is_own = not _hidden.has(at, pair.name.size)
+            if not _take(marks, pair):
                 return False
-        pair.is_own = not _hidden.has(at, pair.name.size)
-        if not _take(marks, pair):
+            marks.count += 1
+        elif not _same(marks.pair[earlier].value, pair.value):
             return False
-        marks.count += 1
         at = stop + 1
     return True
+
+
+cdef bint _same(Slice text, Slice other) noexcept:
+    return text.size == other.size and memcmp(text.at, other.at, text.size) == 0
 
 
 cdef bint _take(Marks* marks, Pair* pair) noexcept:
