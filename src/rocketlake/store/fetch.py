@@ -19,7 +19,7 @@ from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
 from rocketlake.store.mapped_file import Bytes, LogFile
-from rocketlake.store.residency import Residency
+from rocketlake.store.residency import BLOCK_BITS, Residency
 from rocketlake.store.results import ColdPart, GetResult, GetStatus
 from rocketlake.store.selection import Selection
 
@@ -233,6 +233,7 @@ class Fetch:
         """All that must be read from disk for the entries from number `done` on that one answer may hold."""
         count_max, bytes_max = self._recent
         parts: dict[ColdPart, None] = {}
+        last: tuple[int, int, int] | None = None  # the blocks of the record before: most often those of the next one
         count = size_of_all = 0
         for offset, size, tag_code in unpack_entries(entries)[done:]:
             mapped = self._find(offset, size)
@@ -243,6 +244,10 @@ class Fetch:
             if count > count_max or (parts and size_of_all > bytes_max):
                 break
             position = offset - mapped.start
+            blocks = mapped.start, position >> BLOCK_BITS, position + size - 1 >> BLOCK_BITS
+            if blocks == last:
+                continue
+            last = blocks
             part = self._residency.cold_part(mapped, position, size)
             if part not in parts and self._residency.sure_blocks(mapped, position, size) is None:
                 parts[part] = None
