@@ -29,6 +29,7 @@ _INT = r"(-?\d{1,10})"
 _TEXT = re.compile(rf"{_LONG} {_LONG} {_LONG} {_INT} (\S+) (\S+) {_INT} {_LONG}(?: {_LONG})?", re.ASCII)
 _MARKS = (NO_RETRY, *RETRY_MARKS)
 _TEXT_MAX = 1000
+_INT_END, _LONG_END = 1 << 31, 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +68,14 @@ class Receipt:
         found = _TEXT.fullmatch(text) if len(text) <= _TEXT_MAX else None
         if found is None or found[5] not in _MARKS:
             raise _no_receipt(text)
-        start, pop_ms, invisible_ms, revive, queue_id, offset = (int(found[at]) for at in (1, 2, 3, 4, 7, 8))
-        physical_offset = int(found[9] or -1)
-        if any(abs(each) >= 1 << 63 for each in (start, pop_ms, invisible_ms, offset, physical_offset)):
+        first, second, third, fourth, mark, broker_name, fifth, sixth, seventh = found.groups()
+        longs = start, pop_ms, invisible_ms, offset, physical_offset = (
+            int(first), int(second), int(third), int(sixth), int(seventh or -1),
+        )  # fmt: skip
+        revive, queue_id = int(fourth), int(fifth)
+        if max(longs) >= _LONG_END or min(longs) <= -_LONG_END or max(abs(revive), abs(queue_id)) >= _INT_END:
             raise _no_receipt(text)
-        if any(abs(each) >= 1 << 31 for each in (revive, queue_id)):
-            raise _no_receipt(text)
-        return cls(
-            PopHandle(start, pop_ms, invisible_ms, revive, found[5], found[6], queue_id, offset), physical_offset
-        )
+        return cls(PopHandle(start, pop_ms, invisible_ms, revive, mark, broker_name, queue_id, offset), physical_offset)
 
 
 def _no_receipt(text: str) -> Refused:

@@ -13,14 +13,16 @@ from typing import Final
 from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.net.gate.signing import Sign
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import encode_command
 from rocketlake.proxy.cluster import ASK_MS, Cluster
 from rocketlake.proxy.convert.names import group_named, topic_named
 from rocketlake.proxy.convert.plain_answers import ack_answer, read_acks
+from rocketlake.proxy.convert.receipts import Receipt
 from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.services.caller import Callers
-from rocketlake.proxy.services.received import ack_request
+from rocketlake.proxy.services.received import ack_frame, ack_request
 from rocketlake.proxy.services.renewals import Renewals
 from rocketlake.proxy.services.runs import PlainCall, Runs, Writes
 
@@ -35,9 +37,15 @@ class _Acked(PlainCall):
     __slots__ = ("acks", "asked", "entry", "handle")
 
     def __init__(
-        self, acks: PlainAcks, call: Call, request: bytes, entry: tuple[bytes, bytes], handle: str, asked: Command
+        self,
+        acks: PlainAcks,
+        call: Call,
+        request: bytes,
+        entry: tuple[bytes, bytes],
+        handle: str,
+        asked: tuple[str, str, Receipt],
     ) -> None:
-        """`entry`: message id and handle, as they came."""
+        """`entry`: message id and handle, as they came. `asked`: topic, group, and the receipt that counts."""
         super().__init__(call, request)
         self.acks = acks
         self.entry = entry
@@ -110,17 +118,21 @@ class PlainAcks:
             return False
         receipt = self.renewals.receipt(handle)
         address = self._cluster.master(receipt.handle.broker_name)
-        asked = ack_request(topic, group, receipt)
+        acked = _Acked(self, call, message, read[2][0], handle, (topic, group, receipt))
         self.renewals.begin(handle)
-        self._runs.add(address, _Acked(self, call, message, read[2][0], handle, asked), until)
+        self._runs.add(address, acked, until)
         return True
 
     def _frames(self, calls: list[_Acked], first: int) -> bytes:
         sign = self._cluster.net.sign
-        parts: list[bytes] = []
-        for number, each in enumerate(calls):
-            each.asked.opaque = first + number & 0x7FFFFFFF
-            if sign is not None:
-                sign(each.asked)
-            parts += map(bytes, encode_command(each.asked))
-        return b"".join(parts)
+        opaques = [first + number & 0x7FFFFFFF for number in range(len(calls))]
+        if sign is None:
+            return b"".join([ack_frame(*each.asked, opaque) for each, opaque in zip(calls, opaques, strict=True)])
+        return b"".join([_signed(each, opaque, sign) for each, opaque in zip(calls, opaques, strict=True)])
+
+
+def _signed(each: _Acked, opaque: int, sign: Sign) -> bytes:
+    asked = ack_request(*each.asked)
+    asked.opaque = opaque
+    sign(asked)
+    return b"".join(encode_command(asked))
