@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.java.json_text import parse
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
@@ -28,6 +30,7 @@ from rocketlake.protocol.headers.pop import (
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.results import ColdPart
 from tests.pops import PopClient, Popped
 from tests.requests import send_header
 
@@ -94,6 +97,31 @@ async def test_a_pop_hands_out_each_message_once(client: PopClient) -> None:
     await send(client, "c", queue_id=1)
     assert bodies(await client.pop()) == ["a", "b", "c"]
     assert await client.pop() == []
+
+
+async def test_a_pop_has_those_read_that_it_passes_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of a queue that are not in memory are read when a pop looks at it, though it finds others."""
+    plan = FaultPlan()
+    broker = Broker(*configs(tmp_path), files=FaultyFiles(PosixFiles(), plan))
+    await broker.start()
+    client = PopClient(broker.address)
+    await send(client, "x" * 300_000)  # of another block of the log than what comes behind
+    await send(client, "x" * 300_000, queue_id=1)
+    loaded: list[ColdPart] = []
+    residency, load = broker.store.residency, broker.store.residency.load
+
+    def note(parts: Sequence[ColdPart], done: Callable[[Exception | None], None]) -> None:
+        loaded.extend(parts)
+        load(parts, done)
+
+    monkeypatch.setattr(residency, "load", note)
+    residency.forget()
+    plan.add(Fault("is_resident", "commitlog", times=2, error=None))  # the look, and which parts it lacks
+    popped = await client.pop()
+    assert len(popped) == 1 and len(loaded) == 1
+    assert len(await pop_until(client, 1)) == 1
+    await client.net.close()
+    await broker.stop()
 
 
 async def test_a_pop_waits_for_a_message(client: PopClient, broker: Broker) -> None:

@@ -103,6 +103,10 @@ class PopMessage:
         )
         found = self._read(request, header, pop)
         if found.count:
+            if (
+                found.cold
+            ):  # of other queues: pops would pass these by, and look at them in vain, as long as others last
+                self._store.load(found.cold, _nobody_waits)
             self._spend(request, header, 0, found.bytes)
             self._stats.count_get(header.consumer_group, header.topic, found.count, found.bytes)
             if found.rest > 0:
@@ -183,6 +187,10 @@ class PopMessage:
 
         self._store.load(found.cold, loaded)
         return HELD
+
+
+def _nobody_waits(_error: Exception | None) -> None:
+    """A pop that finds nothing else reads the same parts again, and tells of the error."""
 
 
 def _key(header: PopHeader) -> tuple[str, str, int]:
