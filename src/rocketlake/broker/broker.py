@@ -30,6 +30,7 @@ from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.copies import Copies, Editions
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground, Seams
+from rocketlake.broker.wings.lite import Lite
 from rocketlake.broker.wings.membership import Membership
 from rocketlake.broker.wings.popping import Popping
 from rocketlake.broker.wings.reading import Reading
@@ -129,8 +130,9 @@ class Broker(Service):
         self.reading = Reading(ground, self.clients.consumers, self.cluster.master)
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
-        self.sending = Sending(ground, self.clients, self.transactions)
-        self.popping = Popping(ground, self.delay)
+        self.lite = Lite(ground)
+        self.sending = Sending(ground, self.clients, self.transactions, self.lite)
+        self.popping = Popping(ground, self.delay, self.lite)
         self.membership = Membership(ground, self.cluster, self) if ground.config.now.controller_mode else None
         stream = self.membership.stream if self.membership is not None else None
         self.replicas = Replicas(ground, self.cluster.master, self.sending, stream)
@@ -158,12 +160,19 @@ class Broker(Service):
             self.clients,
             self.delay,
             self.transactions,
+            self.lite,
             self.sending,
             self.popping,
             self.administration,
         )
         """They start before the listeners and stop after them."""
-        self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending, self.popping)
+        self._master_wings: tuple[MasterWing, ...] = (
+            self.delay,
+            self.transactions,
+            self.lite,
+            self.sending,
+            self.popping,
+        )
         self._slave_wings: tuple[SlaveWing, ...] = (self.copies,)
         self._of_group = (self.membership,) if self.membership is not None else self._takeover
         self._role_change = asyncio.Lock()

@@ -363,6 +363,9 @@ class BrokerConfig(ServerSettings):
         java="popResponseReturnActualRetryTopic",
         why="consumers see the retry topic of a message that comes again",
     )
+    lite_subscriptions_max: int = setting(
+        100_000, java="maxLiteSubscriptionCount", low=1, why="most lite topics of all subscribers together"
+    )
     held_pops_max: int = setting(100_000, java="maxPopPollingSize", low=1, why="most pops that wait at once")
     held_pops_of_queue_max: int = setting(
         1024, java="popPollingSize", low=1, why="most pops of one group that wait at one queue"

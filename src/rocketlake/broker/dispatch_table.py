@@ -34,9 +34,11 @@ from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.change_role import ChangeRole
 from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.half_list import HalfList
+from rocketlake.broker.processors.lite_subscription import LiteSubscriptions
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
 from rocketlake.broker.processors.pop import PopMessage
+from rocketlake.broker.processors.pop_lite import PopLite
 from rocketlake.broker.processors.pop_look import PopLook
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
@@ -63,6 +65,7 @@ __all__ = [
     "delay_rows",
     "dispatcher_rows",
     "group_rows",
+    "lite_rows",
     "membership_rows",
     "offset_rows",
     "pop_rows",
@@ -172,6 +175,12 @@ def pop_rows(pop: PopMessage, ack: Ack, look: PopLook) -> Iterator[Row]:
     yield Row(Code.NOTIFICATION, look.notify, Lane.PULL, _READS)
     yield Row(Code.PEEK_MESSAGE, look.peek, Lane.PULL, _READS)
     yield Row(Code.POLLING_INFO, look.polling_info, Lane.QUICK, on.topic(GET) & on.group(GET))
+
+
+def lite_rows(pop: PopLite, subscriptions: LiteSubscriptions) -> Iterator[Row]:
+    """Messages of lite topics, and who subscribes to them."""
+    yield Row(Code.POP_LITE_MESSAGE, pop.pop, Lane.PULL, _READS)
+    yield Row(Code.LITE_SUBSCRIPTION_CTL, subscriptions.change, Lane.QUICK, body_needs.LITE_SUBSCRIPTIONS)
 
 
 def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:

@@ -23,6 +23,7 @@ DELAY = "DELAY"  # delay level, 1..18
 SHARDING_KEY = "__SHARDINGKEY"  # the key by which the queue of an ordered message was chosen
 PRIORITY = "_SYS_MSG_PRIORITY_"  # of a message of a priority topic (5.4)
 LITE_TOPIC = "__LITE_TOPIC"  # sub-topic of a message of a lite topic (5.4)
+LITE_BEFORE = "__RL_LITE_BEFORE"  # where the message before it of its lite topic lies: queue id, queue offset
 BUYER_ID = "BUYER_ID"
 INSTANCE_ID = "INSTANCE_ID"  # namespace
 
@@ -118,7 +119,7 @@ RESERVED = frozenset(
         TRANSFER_FLAG, CORRECTION_FLAG, MQ2_FLAG, BORN_HOST, BORN_TIMESTAMP,
         CORRELATION_ID, REPLY_TO_CLIENT, TTL, MESSAGE_TYPE, PUSH_REPLY_TIME, ARRIVE_TIME,
         POP_CK, POP_CK_OFFSET, FIRST_POP_TIME,
-        INNER_MULTI_QUEUE_OFFSET, PRODUCER_SEQUENCE, ALL_ENDS,
+        INNER_MULTI_QUEUE_OFFSET, LITE_BEFORE, PRODUCER_SEQUENCE, ALL_ENDS,
     }
 )  # fmt: skip
 """Names that a user may not give to properties."""

@@ -183,6 +183,8 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200054  # broker (main port)
     POLLING_INFO = 200055  # broker (main port)
     POP_ROLLBACK = 200056  # broker
+    POP_LITE_MESSAGE = 200070  # broker
+    LITE_SUBSCRIPTION_CTL = 200071  # broker
     BATCH_ACK_MESSAGE = 200151  # broker
 
     # RocketLake's own; Apache's servers answer that they do not support them

@@ -96,6 +96,7 @@ async def test_sends_and_pulls_are_in_the_lanes_that_limit_them(table: dict[Code
         Code.PULL_MESSAGE,
         Code.LITE_PULL_MESSAGE,
         Code.POP_MESSAGE,
+        Code.POP_LITE_MESSAGE,
         Code.NOTIFICATION,
         Code.PEEK_MESSAGE,
     }

@@ -28,7 +28,7 @@ NOT_PLAIN = {
         "INNER_MULTI_QUEUE_OFFSET",
     },
     "pop": {"POP_CK_OFFSET", "1ST_POP_TIME"},
-    "written by the store": {"__CRC32#", "__RL_ENDS"},
+    "written by the store": {"__CRC32#", "__RL_ENDS", "__RL_LITE_BEFORE"},
     "forwarded messages and replies": {
         "PROPERTY_FORWARD_QUEUE_ID", "REDIRECT", "MSG_TYPE", "PUSH_REPLY_TIME", "ARRIVE_TIME", "TRANSFER_FLAG",
         "CORRECTION_FLAG", "MQ2_FLAG", "DUP_INFO", "EXTEND_UNIQ_INFO",
@@ -51,7 +51,7 @@ APACHE = set(
     ORIGIN_GROUP _SYS_MSG_PRIORITY_ __LITE_TOPIC
     """.split()  # noqa: SIM905
 )
-OWN = {names.PRODUCER_SEQUENCE, names.ALL_ENDS, names.LAST_ERROR}
+OWN = {names.PRODUCER_SEQUENCE, names.ALL_ENDS, names.LITE_BEFORE, names.LAST_ERROR}
 
 
 def test_each_name_is_decided_once() -> None:
@@ -66,7 +66,7 @@ def test_all_names_of_the_module_are_system_names() -> None:
     assert constants - SEPARATORS == names.SYSTEM
 
 
-def test_they_are_those_of_apache_and_two_of_ours() -> None:
+def test_they_are_those_of_apache_and_three_of_ours() -> None:
     assert names.SYSTEM - OWN == APACHE
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.model.lite import LIGHT_PREFIX
 from rocketlake.model.names import is_system_topic, keeps_first_offsets
 
 __all__ = ["lower_to_ends"]
@@ -29,6 +30,7 @@ def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> in
     too_high = [
         (group, topic, queue_id, offset, end)
         for group, topic, queues in offsets.all()
+        if not topic.startswith(LIGHT_PREFIX)  # broker/lite/progress.py sees to these
         for queue_id, offset in queues.items()
         if offset > (end := end_of(topic, queue_id) + (1 if keeps_first_offsets(group) else 0))
     ]

@@ -127,6 +127,11 @@ class OrderTable(SavedTable):
             flight.visible_ms = {**(flight.visible_ms or {}), offset: visible_ms}
             self._note_change()
 
+    def tries(self, key: _Key) -> list[int]:
+        """How often each message in flight was handed out before."""
+        flight = self._in_flight.get(key)
+        return [] if flight is None else [(flight.tries or {}).get(offset, 0) for offset in flight.offsets]
+
     def handed(self, key: _Key) -> int:
         """The offset behind the last message in flight; -1 if none is."""
         flight = self._in_flight.get(key)
@@ -136,6 +141,11 @@ class OrderTable(SavedTable):
         """The group goes on elsewhere in this queue."""
         if self._in_flight.pop(key, None) is not None:
             self._note_change()
+
+    def clear(self) -> None:
+        """Nothing is in flight."""
+        self._in_flight.clear()
+        self._note_change()
 
     def forget_topic(self, topic: str) -> None:
         """The topic is gone."""

@@ -18,6 +18,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.intake.put_answer import put_failure
+from rocketlake.broker.lite.acks import AckLite
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import ILLEGAL, STALE, OrderTable
@@ -54,6 +55,7 @@ class Ack:
         orders: OrderTable,
         in_flight: InFlight,
         holds: tuple[PopHold, ...],
+        lite: AckLite,
         clock: Clock,
     ) -> None:
         """`holds`: pops and notifications that wait, perhaps for a queue that is popped in order."""
@@ -66,11 +68,14 @@ class Ack:
         self._orders = orders
         self.in_flight = in_flight
         self._holds = holds
+        self._lite = lite
         self._clock = clock
 
     def ack(self, request: Request) -> Reply | Held:
         """ACK_MESSAGE."""
         header = request.header(AckHeader)
+        if header.lite_topic:
+            return self._lite.ack(header, header.lite_topic)
         handle = self._handle(header, beyond_end=0)
         if isinstance(handle, Reply):
             return handle
@@ -96,6 +101,8 @@ class Ack:
     def change(self, request: Request) -> Reply | Held:
         """CHANGE_MESSAGE_INVISIBLETIME."""
         header = request.header(ChangeInvisibleHeader)
+        if header.lite_topic:
+            return self._lite.change(header, header.lite_topic)
         handle = self._handle(header, beyond_end=1)
         if isinstance(handle, Reply):
             return handle

@@ -17,6 +17,7 @@ from rocketlake.net.request import Request
 from rocketlake.protocol.bodies.assignment import AssignmentRequest, RequestModeBody
 from rocketlake.protocol.bodies.group import GroupConfigList, GroupEntry
 from rocketlake.protocol.bodies.heartbeat import ClientConfigCheck, Heartbeat
+from rocketlake.protocol.bodies.lite import LiteSubscriptionBody
 from rocketlake.protocol.bodies.lock import LockBody
 from rocketlake.protocol.bodies.pop import BatchAckBody
 from rocketlake.protocol.bodies.topic import TopicConfigList
@@ -31,6 +32,7 @@ __all__ = [
     "CREATE_GROUPS",
     "CREATE_TOPICS",
     "HEARTBEAT",
+    "LITE_SUBSCRIPTIONS",
     "LOCK",
     "POPPED",
     "REQUEST_MODE",
@@ -94,6 +96,14 @@ def _batch_ack(request: Request) -> Iterator[Need]:
         yield on_topic(_given(topic), _SUB)
 
 
+def _lite_subscriptions(request: Request) -> Iterator[Need]:
+    if request.body:
+        entries = LiteSubscriptionBody.decode(request.body).subscription_set
+        for group, topic in {(each.group, each.topic) for each in entries}:
+            yield on_group(_given(group), _SUB)
+            yield on_topic(_given(topic), _SUB)
+
+
 def _topics(request: Request) -> Iterator[Need]:
     for entry in TopicConfigList.decode(request.body).topics:
         yield on_topic(_given(entry.topic_name), _CREATE)
@@ -116,6 +126,7 @@ def _given(name: str | None) -> str:
 
 HEARTBEAT: Needs = needs(_heartbeat, _SUB)
 UNREGISTER: Needs = needs(_unregister, _SUB)
+LITE_SUBSCRIPTIONS: Needs = needs(_lite_subscriptions, _SUB)
 LOCK: Needs = needs(_lock, _SUB)
 CHECK_CONFIG: Needs = needs(_check_config, _SUB)
 ASSIGNMENT: Needs = needs(_assignment, _SUB)

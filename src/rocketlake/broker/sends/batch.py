@@ -21,6 +21,7 @@ from rocketlake.codec.record_batch import batch_entries, decode_batch, has_more
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
+from rocketlake.model.lite import is_lite_topic
 from rocketlake.model.names import TOPIC_CHARS_MAX, is_retry_topic
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Held, Reply, Request
@@ -61,6 +62,8 @@ class BatchSends:
             raise _illegal(f"batch request does not support retry group {header.topic}")
         if is_half(message, properties):
             raise _illegal("a batch cannot be part of a transaction")
+        if is_lite_topic(topic):
+            raise _illegal(f"topic {topic.name} has lite topics and takes no batches: send its messages one by one")
         unique_key = properties.pop(names.UNIQUE_KEY, None)
         self._incoming.add_properties(properties)
         if names.PRODUCER_SEQUENCE in properties:

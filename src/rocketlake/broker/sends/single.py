@@ -11,6 +11,7 @@ from __future__ import annotations
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
 from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.answer import SendAnswers
 from rocketlake.broker.sends.copy_room import HALF_ROOM_BYTES, fit_dead_letter
@@ -38,12 +39,14 @@ class SingleSends:
         intake: Intake,
         answers: SendAnswers,
         unique_keys: UniqueKeyMaker,
+        light: LightQueues,
     ) -> None:
         self.rights = rights
         self.incoming = incoming
         self.intake = intake
         self.answers = answers
         self._unique_keys = unique_keys
+        self._light = light
 
     def put(self, request: Request, header: SendHeader, dead_letters: TopicConfig | None) -> Reply | Held:
         """Put the message of the request; into `dead_letters` if it was tried too often."""
@@ -52,6 +55,7 @@ class SingleSends:
         is_back = is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0)
         if not is_back:
             place_by_priority(message, properties, topic)
+        light = None if is_back else self._light.place(message, properties, topic)
         queue_id = message.queue_id
         if is_back:
             # A consumer brings it back. The marks of its transaction mean nothing any more, and its time is over. This
@@ -83,5 +87,7 @@ class SingleSends:
             park_half(message, properties, header.producer_group)
             room_bytes = HALF_ROOM_BYTES
         result = self.intake.put(message, properties, room_bytes=room_bytes)
+        if light is not None and result.status.is_stored:
+            self._light.stored(light, queue_id, result)
         handle = self.answers.recall_handle(message, properties, unique_key)
         return self.answers.when_durable(request, result, properties, queue_id, unique_key, recall_handle=handle)

@@ -21,7 +21,7 @@ __all__ = ["apply_changes"]
 _VALUES = {
     "queue.type": ("SimpleCQ", "BatchCQ"),
     "cleanup.policy": ("DELETE", "COMPACTION"),
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE"),
 }
 _FIXED = ("queue.type", "cleanup.policy")
 _NOT_SERVED = ("BatchCQ", "COMPACTION", "MIXED")

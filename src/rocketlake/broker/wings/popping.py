@@ -23,6 +23,7 @@ from rocketlake.broker.processors.pop_look import PopLook
 from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.lite import Lite
 from rocketlake.broker.wings.plain_runs import ack_run
 from rocketlake.broker.wings.wing import MasterWing
 
@@ -32,7 +33,7 @@ __all__ = ["Popping"]
 class Popping(MasterWing):
     """Hands messages out. It starts behind the timer, which delivers its records."""
 
-    def __init__(self, ground: Ground, delay: Delay) -> None:
+    def __init__(self, ground: Ground, delay: Delay, lite: Lite) -> None:
         super().__init__("popping", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
         self._topics = ground.topics
@@ -90,6 +91,7 @@ class Popping(MasterWing):
             orders=self.orders,
             in_flight=self.in_flight,
             holds=(self.hold, self.notifications),
+            lite=lite.acks,
             clock=clock,
         )
         ground.topics.on_change.append(self._topic_changed)

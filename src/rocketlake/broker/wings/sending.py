@@ -24,6 +24,7 @@ from rocketlake.broker.sends.incoming import Incoming
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.lite import Lite
 from rocketlake.broker.wings.plain_runs import send_run
 from rocketlake.broker.wings.transactions import Transactions
 from rocketlake.broker.wings.wing import MasterWing
@@ -37,7 +38,7 @@ __all__ = ["Sending"]
 class Sending(MasterWing):
     """Takes messages."""
 
-    def __init__(self, ground: Ground, clients: Clients, transactions: Transactions) -> None:
+    def __init__(self, ground: Ground, clients: Clients, transactions: Transactions, lite: Lite) -> None:
         super().__init__("sending", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
         self._store = store
@@ -57,7 +58,7 @@ class Sending(MasterWing):
         answers = SendAnswers(config, ground.intake, ground.role.address)
         unique_keys = UniqueKeyMaker(ground.role.host, os.getpid(), clock.now_ms)
         large = LargeBatches(config, ground.turns, clock)
-        single = SingleSends(rights, incoming, ground.intake, answers, unique_keys)
+        single = SingleSends(rights, incoming, ground.intake, answers, unique_keys, lite.queues)
         batch = BatchSends(incoming, ground.intake, sequenced, large, answers)
         send = Send(rights, ground.topics, ground.auto_create, single, batch)
         send_back = SendBack(

@@ -1,0 +1,258 @@
+"""Light queues: which lite topics there are, and where the newest message of each lies.
+
+Owns        the numbers of lite messages, the table of light queues, its making from the log at each start.
+Must not know   requests, who subscribes, how messages are handed out.
+
+A light queue has no file. Each of its messages names the one before it, so the place of the newest one is enough to
+find all (docs/decisions/0053). Numbers are dense. The first is the end of the log of that moment: numbers of a topic of
+the same name that was deleted, or whose messages have expired, never come again.
+
+Invariant: a number is given out only while the table holds all lite messages of the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from typing import NamedTuple
+from zlib import crc32
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError
+from rocketlake.base.service import Service
+from rocketlake.broker.delay.parking import delay_level, timer_property
+from rocketlake.broker.stored_message import read_message
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.broker.transaction.half import is_half
+from rocketlake.model import property_names as names
+from rocketlake.model.lite import LITE_CHARS_MAX, Place, is_lite_name, is_lite_topic, light_queue
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
+from rocketlake.model.topic import TopicConfig
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutResult
+
+__all__ = ["LightQueues", "LiteMessage", "Newest", "number_of"]
+
+_ENTRIES = 256
+_PAUSE_SECONDS = 0.05
+_OFFSET_BITS, _PLACE_BITS = 64, 80
+_DIGITS = 19
+"""Shorter numbers fit into 63 bits."""
+
+_Key = int
+"""Hash of 128 bits of a lite topic's name: a number is a third of the memory of a long name."""
+
+
+class Newest(NamedTuple):
+    """The end of a light queue."""
+
+    end: int
+    """The number behind its last message."""
+    place: Place
+    """Where the last message lies."""
+
+
+class LiteMessage(NamedTuple):
+    """A lite message that is about to be stored."""
+
+    parent: str
+    lite: str
+    number: int
+    before: int
+    """The packed end of its light queue, 0 for a new one."""
+
+
+class LightQueues(Service):
+    """All light queues of a broker."""
+
+    def __init__(self, store: MessageStore, topics: TopicTable, clock: Clock) -> None:
+        super().__init__("light-queues", clock)
+        self._store = store
+        self._topics = topics
+        self._ends: dict[str, dict[_Key, int]] = {}
+        """Parent -> light queue -> its packed end."""
+        self._unread: dict[tuple[str, int], deque[tuple[int, str]]] = {}
+        """(Parent, queue id) -> (queue offset, lite topic) of messages that are stored and may not be read yet."""
+        self._readable: dict[tuple[str, str], deque[int]] = {}
+        """(Parent, lite topic) -> the packed ends that its unread messages have moved, the oldest first."""
+        self._parents: set[str] = set()
+        """The parents whose messages the table holds."""
+        self._makings = 0
+        self.is_ready = False
+        """False while the table is made from the log."""
+        self.on_message: Callable[[str, str], object] = lambda _parent, _lite: None
+        """Called with parent and lite topic when there is a message to read."""
+        self.on_ready: Callable[[], object] = lambda: None
+        store.after_cut.append(lambda _end: self._make_anew())
+        topics.on_change.append(self._topic_changed)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ends.values()))
+
+    async def start(self) -> None:
+        """Make the table from the log, beside other work."""
+        await super().start()
+        self._make_anew()
+
+    async def stop(self) -> None:
+        """Give no numbers from now on."""
+        self.is_ready = False
+        await super().stop()
+
+    # -- a message that comes ------------------------------------------------------------------------------------------
+
+    def place(self, message: PutMessage, properties: dict[str, str], topic: TopicConfig) -> LiteMessage | None:
+        """Mark a message of a lite topic, and choose its queue, in place; None for any other message.
+
+        RemoteError for one that cannot be a lite message. `stored` must follow in the same turn if it was put.
+        """
+        lite = properties.get(names.LITE_TOPIC)
+        if lite is None or not is_lite_topic(topic):
+            return None
+        self._check(message, properties, topic, lite)
+        before = self._ends.get(topic.name, {}).get(_key(lite), 0)
+        number = before >> _PLACE_BITS if before else int(self._store.max_physical_offset)
+        message.queue_id = crc32(lite.encode()) % topic.write_queues
+        properties[names.INNER_MULTI_DISPATCH] = light_queue(topic.name, lite)
+        properties[names.INNER_MULTI_QUEUE_OFFSET] = str(number)
+        properties.pop(names.LITE_BEFORE, None)
+        if before:
+            properties[names.LITE_BEFORE] = str(_unpacked(before).place)
+        return LiteMessage(topic.name, lite, number, before)
+
+    def _check(self, message: PutMessage, properties: dict[str, str], topic: TopicConfig, lite: str) -> None:
+        if not is_lite_name(lite):
+            raise RemoteError(
+                f"the lite topic {lite[:80]!r} is no name of one",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint=f"use 1 to {LITE_CHARS_MAX} letters, digits, - and _",
+            )
+        if is_half(message, properties) or delay_level(properties) > 0 or timer_property(properties) is not None:
+            raise RemoteError(
+                "a message of a lite topic can be neither delayed nor part of a transaction",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint="send it to an ordinary topic, or leave the delay or the transaction away",
+            )
+        if not topic.write_queues:
+            raise RemoteError(f"topic {topic.name} has no write queue", code=ResponseCode.INVALID_PARAMETER)
+        if not self.is_ready:
+            raise RemoteError(
+                "the lite topics are read from the log after a start", code=ResponseCode.SYSTEM_BUSY, hint="send again"
+            )
+
+    def stored(self, message: LiteMessage, queue_id: int, result: PutResult) -> None:
+        """The message is in the log."""
+        end = _packed(message.number + 1, Place(queue_id, result.queue_offset))
+        self._ends.setdefault(message.parent, {})[_key(message.lite)] = end
+        if result.queue_offset < self._store.max_offset(message.parent, queue_id):
+            self.on_message(message.parent, message.lite)
+            return
+        self._unread.setdefault((message.parent, queue_id), deque()).append((result.queue_offset, message.lite))
+        self._readable.setdefault((message.parent, message.lite), deque()).append(message.before)
+
+    def is_awaited(self, topic: str, queue_id: int) -> bool:
+        """True if a message of this queue may not be read yet."""
+        return (topic, queue_id) in self._unread
+
+    def arrived(self, topic: str, queue_id: int, max_offset: int, _tag_code: int) -> None:
+        """Messages of a queue can be read up to `max_offset`."""
+        unread = self._unread.get((topic, queue_id))
+        while unread and unread[0][0] < max_offset:
+            lite = unread.popleft()[1]
+            before = self._readable[topic, lite]
+            before.popleft()
+            if not before:
+                del self._readable[topic, lite]
+            self.on_message(topic, lite)
+        if unread is not None and not unread:
+            del self._unread[topic, queue_id]
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def newest(self, parent: str, lite: str) -> Newest | None:
+        """The readable end of a light queue; None if it has no message."""
+        unread = self._readable.get((parent, lite))
+        packed = unread[0] if unread else self._ends.get(parent, {}).get(_key(lite), 0)
+        return _unpacked(packed) if packed else None
+
+    # -- the start -----------------------------------------------------------------------------------------------------
+
+    def _make_anew(self) -> None:
+        self.is_ready = False
+        self._makings += 1
+        for table in (self._ends, self._unread, self._readable):
+            table.clear()
+        self._parents = {topic.name for topic in self._topics.all() if is_lite_topic(topic)}
+        if self.is_running:
+            self.spawn("making", self._make(self._makings, self._store.max_physical_offset))
+
+    async def _make(self, making: int, log_end: PhysicalOffset) -> None:
+        while not self._store.is_complete or self._store.dispatched_offset < log_end:
+            await self._clock.sleep(_PAUSE_SECONDS)
+        for parent in sorted(self._parents):
+            for queue_id in self._store.queues.queue_ids(parent):
+                await self._read_queue(parent, queue_id)
+        if making == self._makings:
+            self.is_ready = True
+            self.on_ready()
+
+    async def _read_queue(self, parent: str, queue_id: int) -> None:
+        offset = await self._store.read(partial(self._store.min_offset, parent, queue_id))
+        end = self._store.max_offset(parent, queue_id)
+        while offset < end:
+            offset = await self._store.read(partial(self._read_some, parent, queue_id, offset))
+            await self._clock.sleep(0)
+
+    def _read_some(self, parent: str, queue_id: int, offset: QueueOffset) -> QueueOffset:
+        """Note some messages of a queue; where the next one is. Raises NotInMemory."""
+        entries = self._store.queue_entries(parent, queue_id, offset, _ENTRIES)
+        for physical_offset, _size, _tag_code in entries:
+            message = read_message(self._store, PhysicalOffset(physical_offset))
+            if message is not None and message.topic == parent:
+                self._note(parent, message.properties, Place(queue_id, offset))
+            offset = QueueOffset(offset + 1)
+        return offset if entries else self._store.max_offset(parent, queue_id)
+
+    def _note(self, parent: str, properties: dict[str, str], place: Place) -> None:
+        lite, number = properties.get(names.LITE_TOPIC), number_of(properties)
+        if lite is not None and number is not None:
+            ends = self._ends.setdefault(parent, {})
+            key = _key(lite)
+            ends[key] = max(ends.get(key, 0), _packed(number + 1, place))
+
+    def _topic_changed(self, name: str) -> None:
+        topic = self._topics.get(name)
+        if topic is not None and is_lite_topic(topic) and name not in self._parents:
+            self._parents.add(name)
+            if self._store.queues.queue_ids(name):  # it was one before, perhaps, and has lite messages
+                self._make_anew()
+        elif topic is None and name in self._parents:
+            self._parents.discard(name)
+            self._ends.pop(name, None)
+            for key in [key for key in self._unread if key[0] == name]:
+                del self._unread[key]
+            for each in [each for each in self._readable if each[0] == name]:
+                del self._readable[each]
+
+
+def number_of(properties: dict[str, str]) -> int | None:
+    """The number that a stored lite message has in its light queue; None if it is no lite message."""
+    text = properties.get(names.INNER_MULTI_QUEUE_OFFSET, "")
+    is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    return int(text) if is_number and names.LITE_TOPIC in properties else None
+
+
+def _key(lite: str) -> _Key:
+    return int.from_bytes(blake2b(lite.encode(), digest_size=16).digest(), "big")
+
+
+def _packed(end: int, place: Place) -> int:
+    return end << _PLACE_BITS | place.queue_id << _OFFSET_BITS | place.queue_offset
+
+
+def _unpacked(packed: int) -> Newest:
+    place = Place(packed >> _OFFSET_BITS & 0xFFFF, packed & (1 << _OFFSET_BITS) - 1)
+    return Newest(packed >> _PLACE_BITS, place)

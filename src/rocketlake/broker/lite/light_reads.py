@@ -1,0 +1,131 @@
+"""Read a light queue from a number on: its messages name each other from the newest one back.
+
+Owns        the walk back, the places that it has found, per group and light queue.
+Must not know   who may read, what is handed out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from rocketlake.broker.lite.light_queues import LightQueues, Newest, number_of
+from rocketlake.codec.record import decode_record
+from rocketlake.model import property_names as names
+from rocketlake.model.lite import Place
+from rocketlake.model.positions import QueueOffset
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import ColdPart, GetStatus
+
+__all__ = ["LightRead", "LightReads"]
+
+_STEPS = 256
+"""Messages that one read walks back over."""
+_WALKS_MAX = 4096
+_BYTES_MAX = 1 << 30
+
+
+@dataclass(slots=True)
+class LightRead:
+    """What one read of a light queue found."""
+
+    records: list[memoryview] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    size: int = 0
+    cold: list[ColdPart] = field(default_factory=list)
+    """Parts to load from disk first."""
+    is_more: bool = False
+    """The walk has not come to the first message yet: read again."""
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Places of messages with the numbers from `first` on, and where the one before them lies."""
+
+    first: int
+    before: Place | None
+    places: deque[Place] = field(default_factory=deque)
+
+
+class LightReads:
+    """Reads for groups."""
+
+    def __init__(self, store: MessageStore, queues: LightQueues) -> None:
+        self._store = store
+        self._queues = queues
+        self._walks: OrderedDict[tuple[str, str, str], _Walk] = OrderedDict()
+        """(Group, parent, lite topic) -> what is known of its unread messages, the one used last at the end."""
+
+    def clear(self) -> None:
+        """The log was cut, or the topics are others."""
+        self._walks.clear()
+
+    def read(self, group: str, parent: str, lite: str, number: int, count: int, room_bytes: int) -> LightRead:
+        """Messages from `number` on, at most `count`, and behind the first one no more than fit into `room_bytes`."""
+        found = LightRead()
+        newest = self._queues.newest(parent, lite)
+        key = group, parent, lite
+        if newest is None or newest.end <= number:
+            self._walks.pop(key, None)
+            return found
+        walk = self._walk(key, newest, number)
+        if not self._walk_back(parent, walk, number, found):
+            return found
+        for i in range(min(count, len(walk.places))):
+            record = self._record(parent, walk.places[i], found)
+            if record is None:
+                if found.cold:
+                    break
+                continue  # it has expired since
+            if found.records and found.size + len(record) > room_bytes:
+                break
+            found.records.append(record)
+            found.numbers.append(walk.first + i)
+            found.size += len(record)
+        return found
+
+    def _walk(self, key: tuple[str, str, str], newest: Newest, number: int) -> _Walk:
+        """What is known of the messages from `number` on."""
+        walk = self._walks.get(key)
+        if walk is not None and walk.first <= number < walk.first + len(walk.places):
+            while walk.first < number:
+                walk.before = walk.places.popleft()
+                walk.first += 1
+        elif walk is None or walk.first <= number or walk.first + len(walk.places) > newest.end:
+            walk = self._walks[key] = _Walk(newest.end, newest.place)
+        self._walks.move_to_end(key)
+        if len(self._walks) > _WALKS_MAX:
+            self._walks.popitem(last=False)
+        return walk
+
+    def _walk_back(self, parent: str, walk: _Walk, number: int, found: LightRead) -> bool:
+        """Go back to `number`, or to the first message that is left; False if that takes another read."""
+        for _ in range(_STEPS):
+            if walk.first <= number or walk.before is None:
+                return True
+            place = walk.before
+            record = self._record(parent, place, found)
+            if record is None:
+                if found.cold:
+                    return False
+                walk.before = None
+                return True
+            properties = decode_record(record, check_crc=False, decompress=False).properties
+            if number_of(properties) != walk.first - 1:
+                walk.before = None
+                return True
+            walk.places.appendleft(place)
+            walk.first -= 1
+            walk.before = Place.parse(properties.get(names.LITE_BEFORE, ""))
+        found.is_more = walk.first > number and walk.before is not None
+        return not found.is_more
+
+    def _record(self, parent: str, place: Place, found: LightRead) -> memoryview | None:
+        """The record at this place; None if it is gone, or on disk (`found.cold`)."""
+        offset = QueueOffset(place.queue_offset)
+        result = self._store.get(parent, place.queue_id, offset, 1, _BYTES_MAX, wait=False)
+        if result.status is GetStatus.NOT_IN_MEMORY:
+            found.cold = result.cold
+        if result.status is not GetStatus.FOUND or result.next_offset != offset + 1:
+            return None
+        return result.slices[0]

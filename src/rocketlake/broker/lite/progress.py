@@ -1,0 +1,89 @@
+"""How far groups are in light queues: what is committed, what is in flight.
+
+Owns        where a group begins, acknowledgements, new invisible times, where an offset option leads.
+Must not know   requests, who subscribes.
+
+A light queue is read in order: nothing of it is handed out while a message of it is in flight. The table of what is in
+flight is in memory only: after a start a group goes on behind the last message that it acknowledged.
+
+Departure from RocketMQ: a group that is new to a lite topic begins at its first message. Apache begins there only while
+that is in memory, and else at the last one.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.pop.order_table import STALE, OrderTable
+from rocketlake.model.lite import LITE_QUEUE, light_queue, split_light_queue
+from rocketlake.protocol.bodies.lite import LiteOffset, LiteOffsetKind
+
+__all__ = ["LiteProgress", "OrderKey"]
+
+OrderKey = tuple[str, str, int]
+"""Group, light queue, queue id."""
+
+_POLICY_MIN, _POLICY_MAX = 1, 2
+
+
+class LiteProgress:
+    """Of all groups of a broker."""
+
+    def __init__(self, offsets: OffsetTable, orders: OrderTable, queues: LightQueues) -> None:
+        """`orders`: a table of its own, that is not saved."""
+        self._offsets = offsets
+        self.orders = orders
+        self._queues = queues
+
+    def key(self, group: str, parent: str, lite: str) -> OrderKey:
+        """Where the group's progress is kept."""
+        return group, light_queue(parent, lite), LITE_QUEUE
+
+    def next_number(self, key: OrderKey) -> int:
+        """The first message that the group has not acknowledged; 0 for a new group."""
+        if self._offsets.has_reset(*key):
+            self.orders.forget(key)
+            self._offsets.commit(*key, self._offsets.take_reset(*key))
+        return max(0, self._offsets.query(*key))
+
+    def has_more(self, group: str, parent: str, lite: str) -> bool:
+        """True if there are messages that the group has not acknowledged."""
+        newest = self._queues.newest(parent, lite)
+        return newest is not None and newest.end > self.next_number(self.key(group, parent, lite))
+
+    def acknowledge(self, key: OrderKey, number: int, pop_ms: int) -> int:
+        """The message is done with: STALE, ILLEGAL, or the number that the group goes on with."""
+        if number < self.next_number(key):
+            return STALE
+        found = self.orders.acknowledge(key, number, pop_ms)
+        if found >= 0:
+            self._offsets.commit(*key, found)
+        return found
+
+    def move(self, key: OrderKey, number: int) -> None:
+        """The messages before this number are gone."""
+        self._offsets.commit(*key, number)
+
+    def begin_at(self, group: str, parent: str, lite: str, option: LiteOffset) -> None:
+        """Have the group begin where the option says."""
+        key, newest = self.key(group, parent, lite), self._queues.newest(parent, lite)
+        number: int | None = None
+        if option.type is LiteOffsetKind.OFFSET and option.value >= 0:
+            number = option.value
+        elif option.type is LiteOffsetKind.POLICY and option.value == _POLICY_MIN:
+            number = 0
+        elif option.type is LiteOffsetKind.POLICY and option.value == _POLICY_MAX:
+            number = newest.end if newest is not None else None
+        elif option.type is LiteOffsetKind.TAIL_N and self._offsets.query(*key) >= 0:
+            number = max(0, self._offsets.query(*key) - option.value)
+        if number is not None:
+            self.orders.forget(key)
+            self._offsets.commit(*key, number)
+
+    def lower_to_ends(self) -> None:
+        """No group is behind the end of a light queue: a crash took messages that were acknowledged."""
+        for group, topic, offsets in list(self._offsets.all()):
+            names = split_light_queue(topic)
+            newest = self._queues.newest(*names) if names is not None else None
+            if newest is not None and offsets.get(LITE_QUEUE, 0) > newest.end:
+                self._offsets.commit(group, topic, LITE_QUEUE, newest.end)

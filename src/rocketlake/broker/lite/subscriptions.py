@@ -1,0 +1,138 @@
+"""Who subscribes to which lite topics, and which of these have something to read.
+
+Owns        the subscribers, their lite topics, those that are worth a look.
+Must not know   requests, light queues, what is in flight.
+
+Each subscriber of a lite topic is told of each message. So none waits for another that is gone; what is in flight keeps
+a message from being handed out twice. One that is silent for long is forgotten: its client has ended, or says all anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service
+
+__all__ = ["Subscriber", "Subscriptions"]
+
+_SWEEP_SECONDS = 30.0
+_SILENT_SECONDS = 180.0
+"""RocketMQ's liteSubscriptionCheckTimeoutMills."""
+
+
+class Subscriber:
+    """A client of a group."""
+
+    __slots__ = ("alone", "client_id", "group", "lites", "parent", "ready", "seen")
+
+    def __init__(self, client_id: str, group: str, parent: str) -> None:
+        self.client_id = client_id
+        self.group = group
+        self.parent = parent
+        self.lites: set[str] = set()
+        self.ready: dict[str, None] = {}
+        """Lite topics that may have something to read, those that have waited longest first."""
+        self.seen = 0.0
+        self.alone = (self,)
+        """The subscribers of each lite topic that only this one subscribes to: one tuple for all."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its place among all subscribers, and where its pops wait."""
+        return self.client_id, self.group
+
+
+class Subscriptions(Service):
+    """Of one broker."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__("lite-subscriptions", clock)
+        self._subscribers: dict[tuple[str, str], Subscriber] = {}
+        self._of_lite: dict[str, dict[str, tuple[Subscriber, ...]]] = {}
+        """Parent -> lite topic -> its subscribers."""
+        self.count = 0
+        """Lite topics of all subscribers."""
+        self.wake: Callable[[tuple[str, str]], object] = lambda _key: None
+        """Called with the key of a subscriber that has something to read."""
+
+    async def start(self) -> None:
+        """Forget those that are silent, from now on."""
+        await super().start()
+        self.every("sweep", _SWEEP_SECONDS, self._sweep)
+
+    def find(self, client_id: str, group: str) -> Subscriber | None:
+        """The subscriber; it is heard of now."""
+        found = self._subscribers.get((client_id, group))
+        if found is not None:
+            found.seen = self._clock.monotonic()
+        return found
+
+    def find_or_add(self, client_id: str, group: str, parent: str) -> Subscriber:
+        """The subscriber; a new one if it subscribes to another parent."""
+        found = self.find(client_id, group)
+        if found is not None and found.parent != parent:
+            self.remove(found)
+            found = None
+        if found is None:
+            found = self._subscribers[client_id, group] = Subscriber(client_id, group, parent)
+            found.seen = self._clock.monotonic()
+        return found
+
+    def add(self, subscriber: Subscriber, lites: Iterable[str]) -> None:
+        """It subscribes to these, too."""
+        of_lite = self._of_lite.setdefault(subscriber.parent, {})
+        for lite in lites:
+            if lite not in subscriber.lites:
+                subscriber.lites.add(lite)
+                self.count += 1
+                others = of_lite.get(lite)
+                of_lite[lite] = subscriber.alone if others is None else (*others, subscriber)
+
+    def take(self, subscriber: Subscriber, lites: Iterable[str]) -> None:
+        """It subscribes to these no more."""
+        of_lite = self._of_lite.get(subscriber.parent, {})
+        for lite in lites:
+            if lite in subscriber.lites:
+                subscriber.lites.discard(lite)
+                subscriber.ready.pop(lite, None)
+                self.count -= 1
+                left = tuple(other for other in of_lite[lite] if other is not subscriber)
+                if left:
+                    of_lite[lite] = left if len(left) > 1 else left[0].alone
+                else:
+                    del of_lite[lite]
+        if not of_lite:
+            self._of_lite.pop(subscriber.parent, None)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """The client is gone, or subscribes to nothing."""
+        self.take(subscriber, list(subscriber.lites))
+        self._subscribers.pop(subscriber.key, None)
+
+    def remove_parent(self, parent: str) -> None:
+        """The parent topic is gone."""
+        for subscriber in [each for each in self._subscribers.values() if each.parent == parent]:
+            self.remove(subscriber)
+
+    def clear(self) -> None:
+        """The broker is a slave from now on."""
+        self._subscribers.clear()
+        self._of_lite.clear()
+        self.count = 0
+
+    def note(self, parent: str, lite: str, group: str | None = None) -> None:
+        """There may be something to read for all groups, or for this one."""
+        for subscriber in self._of_lite.get(parent, {}).get(lite, ()):
+            if group is None or group == subscriber.group:
+                subscriber.ready[lite] = None
+                self.wake(subscriber.key)
+
+    def __iter__(self) -> Iterator[Subscriber]:
+        return iter(list(self._subscribers.values()))
+
+    def _sweep(self) -> None:
+        silent_since = self._clock.monotonic() - _SILENT_SECONDS
+        for subscriber in self:
+            if subscriber.seen < silent_since:
+                self.remove(subscriber)

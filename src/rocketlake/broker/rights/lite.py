@@ -1,0 +1,92 @@
+"""May a group use this parent of lite topics?
+
+Owns        the checks, their order and codes (RocketMQ's PopLiteMessageProcessor).
+Must not know   requests, who subscribes.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.rights.pop import MESSAGES_MAX
+from rocketlake.broker.rights.refusal import Refused
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.lite import is_lite_topic
+from rocketlake.model.topic import Perm
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["LiteRights"]
+
+_BIND = "lite.bind.topic"
+_NOT_SERVED = {"lite.sub.model": "Exclusive", "lite.sub.wildcard": None}
+
+
+class LiteRights:
+    """Lets groups in."""
+
+    def __init__(self, config: LiveConfig, topics: TopicTable, groups: GroupTable) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+
+    def admit(self, parent: str, group: str, messages: int) -> None:
+        """Let a pop in, or raise Refused."""
+        config = self._config.now
+        if not Perm.is_readable(config.permission):
+            raise Refused(f"the broker[{config.broker_name}] pop message is forbidden", code=ResponseCode.NO_PERMISSION)
+        if messages > MESSAGES_MAX:
+            raise Refused(
+                f"the broker[{config.broker_name}] pop message's num is greater than {MESSAGES_MAX}",
+                code=ResponseCode.INVALID_PARAMETER,
+            )
+        topic = self._topics.get(parent)
+        if topic is None:
+            raise Refused(f"topic[{parent}] not exist, apply first please!", code=ResponseCode.TOPIC_NOT_EXIST)
+        if not topic.is_readable:
+            raise Refused(f"the topic[{parent}] peeking message is forbidden", code=ResponseCode.NO_PERMISSION)
+        if not is_lite_topic(topic):
+            raise Refused(
+                f"topic {parent} is no parent of lite topics",
+                code=ResponseCode.INVALID_PARAMETER,
+                hint="make it with the attribute +message.type=LITE",
+            )
+        self._group(group)
+        self.bound(parent, group)
+
+    def subscribing(self, parent: str, group: str) -> GroupConfig:
+        """The group of a subscription; or Refused."""
+        found = self._group(group)
+        self.bound(parent, group)
+        for name, value in _NOT_SERVED.items():
+            given = found.attributes.get(name)
+            if given and value in (None, given):
+                raise Refused(
+                    f"attribute {name}={given} of group {group} is not supported by this broker",
+                    code=ResponseCode.ILLEGAL_OPERATION,
+                    hint=f"take it away: -{name}",
+                )
+        return found
+
+    def bound(self, parent: str, group: str) -> None:
+        """Refused, if the group is not bound to this parent."""
+        found = self._groups.find(group)
+        bound = found.attributes.get(_BIND, "") if found is not None else ""
+        if bound != parent:
+            raise Refused(
+                f"subscription bind topic not match, {group}: it is bound to {bound or 'no topic'}, not to {parent}",
+                code=ResponseCode.INVALID_PARAMETER,
+                hint=f"give the group the attribute +{_BIND}={parent}",
+            )
+
+    def _group(self, group: str) -> GroupConfig:
+        found = self._groups.find(group)
+        if found is None:
+            raise Refused(
+                f"subscription group [{group}] does not exist",
+                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                hint=f"make it with the attribute +{_BIND}=<parent topic>",
+            )
+        if not found.consume_enable:
+            raise Refused(f"subscription group no permission, {group}", code=ResponseCode.NO_PERMISSION)
+        return found

@@ -1,0 +1,82 @@
+"""The wing of lite topics: light queues, subscriptions, pops of lite messages.
+
+Owns        how the parts of this wing are put together.
+Must not know   the work of the parts.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.dispatch_table import lite_rows
+from rocketlake.broker.held.wait_list import WaitList
+from rocketlake.broker.lite.acks import AckLite
+from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.light_reads import LightReads
+from rocketlake.broker.lite.progress import LiteProgress
+from rocketlake.broker.lite.subscriptions import Subscriptions
+from rocketlake.broker.pop.order_table import OrderTable
+from rocketlake.broker.processors.lite_subscription import LiteSubscriptions
+from rocketlake.broker.processors.pop_lite import LiteHold, PopLite
+from rocketlake.broker.rights.lite import LiteRights
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.wing import MasterWing
+
+__all__ = ["Lite"]
+
+
+class Lite(MasterWing):
+    """Serves lite topics. It starts before the wing of sends, which number lite messages."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__("lite", ground.clock, ground.role)
+        config, store, clock = ground.config, ground.store, ground.clock
+        self.queues = queues = LightQueues(store, ground.topics, clock)
+        self.subscriptions = Subscriptions(clock)
+        self._orders = OrderTable(ground.table_path("liteOrderInfo.json"), ground.seams.files, clock)
+        self._reads = LightReads(store, queues)
+        progress = LiteProgress(ground.offsets, self._orders, queues)
+        rights = LiteRights(config, ground.topics, ground.groups)
+        self.hold: LiteHold = WaitList(
+            "lite-hold", clock, ground.turns, config.now.held_pops_max, config.now.held_pulls_of_one_max
+        )
+        changes = LiteSubscriptions(config, rights, self.subscriptions, progress)
+        pop = PopLite(
+            config=config,
+            store=store,
+            rights=rights,
+            subscriptions=self.subscriptions,
+            reads=self._reads,
+            progress=progress,
+            hold=self.hold,
+            stats=ground.stats,
+            is_ready=lambda: queues.is_ready,
+            clock=clock,
+        )
+        self.acks = AckLite(rights, queues, progress, self.subscriptions, clock)
+        queues.on_message = self.subscriptions.note
+        queues.on_ready = changes.look_at_all
+        self.subscriptions.wake = self.hold.wake
+        self._topics = ground.topics
+        ground.topics.on_change.append(self._topic_changed)
+        store.after_cut.append(lambda _end: self._forget_all())
+        self.listeners = (queues,)
+        self.rows = tuple(lite_rows(pop, changes))
+        self.adopt(queues, self.subscriptions, self.hold)
+
+    async def start(self) -> None:
+        """Begin to hold, also after a stop."""
+        self.hold.is_closed = False
+        await super().start()
+
+    def follow(self) -> None:
+        """Clients subscribe at the new master."""
+        self.subscriptions.clear()
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._reads.clear()
+        self._orders.clear()
+
+    def _topic_changed(self, topic: str) -> None:
+        if self._topics.get(topic) is None:
+            self.subscriptions.remove_parent(topic)
+            self._reads.clear()

@@ -1,0 +1,73 @@
+"""Lite topics: the many small topics inside a parent topic, and the light queue that each of them is.
+
+Owns        names, the name of a light queue, the marks of a stored lite message.
+Must not know   where light queues are kept.
+
+Source: RocketMQ 5.5's LiteUtil and TopicMessageType.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from rocketlake.model.topic import TopicConfig
+
+__all__ = [
+    "LIGHT_PREFIX",
+    "LITE_CHARS",
+    "LITE_CHARS_MAX",
+    "LITE_QUEUE",
+    "Place",
+    "is_lite_name",
+    "is_lite_topic",
+    "light_queue",
+    "split_light_queue",
+]
+
+LIGHT_PREFIX: Final = "%LMQ%$"
+LITE_CHARS_MAX: Final = 64
+LITE_CHARS: Final = re.compile(r"[a-zA-Z0-9_-]+")
+LITE_QUEUE: Final = 0
+"""The only queue id of a light queue."""
+
+
+class Place(NamedTuple):
+    """Where a lite message lies: in a queue of its parent topic."""
+
+    queue_id: int
+    queue_offset: int
+
+    def __str__(self) -> str:
+        return f"{self.queue_id} {self.queue_offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Place | None:
+        """The place that a property names; None for another text."""
+        queue_id, _, queue_offset = text.partition(" ")
+        if not (queue_id.isascii() and queue_id.isdecimal() and queue_offset.isascii() and queue_offset.isdecimal()):
+            return None
+        return cls(int(queue_id), int(queue_offset))
+
+
+def is_lite_name(name: str) -> bool:
+    """True if a lite topic may have this name."""
+    return len(name) <= LITE_CHARS_MAX and LITE_CHARS.fullmatch(name) is not None
+
+
+def is_lite_topic(topic: TopicConfig) -> bool:
+    """True if the topic is a parent of lite topics."""
+    return topic.attributes.get("message.type") == "LITE"
+
+
+def light_queue(parent: str, lite: str) -> str:
+    """The name under which offsets and marks of a lite topic are kept."""
+    return f"{LIGHT_PREFIX}{parent}${lite}"
+
+
+def split_light_queue(name: str) -> tuple[str, str] | None:
+    """The parent and the lite topic of a light queue; None for another name."""
+    if not name.startswith(LIGHT_PREFIX):
+        return None
+    parent, _, lite = name[len(LIGHT_PREFIX) :].rpartition("$")
+    return (parent, lite) if parent and lite else None
