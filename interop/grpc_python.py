@@ -17,6 +17,8 @@ from rocketmq import (
     ConsumeResult,
     Credentials,
     FilterExpression,
+    LitePushConsumer,
+    LiteSimpleConsumer,
     Message,
     MessageListener,
     Producer,
@@ -25,6 +27,7 @@ from rocketmq import (
     TransactionChecker,
     TransactionResolution,
 )
+from rocketmq.v5.exception import LiteSubscriptionQuotaExceededException
 
 WAIT_SECONDS = 40
 
@@ -41,6 +44,7 @@ def seen(message: Any) -> dict[str, Any]:
         "properties": dict(message.properties),
         "id": message.message_id,
         "group": message.message_group,
+        "lite": message.lite_topic,
         "attempt": message.delivery_attempt,
     }
 
@@ -56,6 +60,8 @@ def message_of(topic: str, given: dict[str, Any]) -> Any:
         message.message_group = given["group"]
     if "priority" in given:
         message.priority = given["priority"]
+    if "lite" in given:
+        message.lite_topic = given["lite"]
     if "delay" in given:
         message.delivery_timestamp = int(time.time() + given["delay"])
     for name, value in given.get("properties", {}).items():
@@ -113,6 +119,49 @@ def push(config: Any, topic: str, group: str, count: str, expression: str, fails
     consumer.shutdown()
 
 
+def subscribe_lite(consumer: Any, lites: str) -> None:
+    """Subscribe to these lite topics. The client refuses that until the answer to its settings has come."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    for each in lites.split(","):
+        while True:
+            try:
+                consumer.subscribe_lite(each)
+                break
+            except LiteSubscriptionQuotaExceededException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+
+def lite(config: Any, topic: str, group: str, count: str, lites: str, end: str, tls: bool) -> None:
+    """Receive so many messages of lite topics, and acknowledge them or not."""
+    consumer = LiteSimpleConsumer(topic, config, group, 5, tls)
+    consumer.startup()
+    subscribe_lite(consumer, lites)
+    deadline, found = time.monotonic() + WAIT_SECONDS, 0
+    while found < int(count) and time.monotonic() < deadline:
+        for message in consumer.receive(16, 15) or ():
+            say(received=seen(message))
+            found += 1
+            if end == "ack":
+                consumer.ack(message)
+            elif end == "later":
+                consumer.change_invisible_duration(message, 1)
+    consumer.shutdown()
+
+
+def lite_push(config: Any, topic: str, group: str, count: str, lites: str, fails_first: str, tls: bool) -> None:
+    """Be pushed so many messages of lite topics."""
+    listener = _Listener(fails_first == "fails-first")
+    consumer = LitePushConsumer(config, group, topic, listener, tls_enable=tls)
+    consumer.startup()
+    subscribe_lite(consumer, lites)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while listener.count < int(count) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    consumer.shutdown()
+
+
 class _Checker(TransactionChecker):
     def __init__(self) -> None:
         self.is_asked = False
@@ -160,8 +209,9 @@ def recall(config: Any, topic: str, seconds: str, tls: bool) -> None:
 def main(words: list[str]) -> None:
     what, endpoint, user, tls, *rest = words
     config = ClientConfiguration(endpoint, Credentials(*user.split(":")) if user else Credentials())
-    call = {"send": send, "receive": receive, "push": push, "transaction": transaction, "recall": recall}[what]
-    call(config, *rest, tls == "tls")
+    call = {"send": send, "receive": receive, "push": push, "transaction": transaction, "recall": recall}
+    call |= {"lite": lite, "lite_push": lite_push}
+    call[what](config, *rest, tls == "tls")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ ROOMS = {
     "protocol": "unit/protocol property/test_protocol_properties.py golden/test_frames.py golden/test_namesrv_frames.py"
     " parity/test_command.py parity/test_frame.py parity/test_header_binary.py parity/test_plain_requests.py",
     "proxy": "unit/proxy property/test_proxy_*.py parity/test_grpc_*.py integration/test_grpc_*.py"
-    " interop/test_grpc_*.py",
+    " interop/test_grpc_*.py interop/test_lite_topics.py",
     "replication": "unit/replication property/test_epoch_history.py property/test_sync_state_set.py"
     " golden/test_auto_switch.py golden/test_classic.py integration/test_bad_*.py integration/test_epoch_stream.py"
     " integration/test_follower.py integration/test_log_cut.py integration/test_log_stream.py"

@@ -18,6 +18,8 @@ __all__ = [
     "LITE_CHARS",
     "LITE_CHARS_MAX",
     "LITE_QUEUE",
+    "LITE_QUOTA",
+    "LITE_QUOTA_DEFAULT",
     "Place",
     "is_lite_name",
     "is_lite_topic",
@@ -28,6 +30,9 @@ __all__ = [
 LIGHT_PREFIX: Final = "%LMQ%$"
 LITE_CHARS_MAX: Final = 64
 LITE_CHARS: Final = re.compile(r"[a-zA-Z0-9_-]+")
+LITE_QUOTA: Final = "lite.sub.client.quota"
+"""Attribute of a group: most lite topics of one of its clients; below 0: any number."""
+LITE_QUOTA_DEFAULT: Final = 2000
 LITE_QUEUE: Final = 0
 """The only queue id of a light queue."""
 

@@ -25,6 +25,7 @@ from rocketlake.protocol.limits import FRAME_BYTES_MAX, WireLimits
 from rocketlake.proxy.cluster import Cluster
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.http2.limits import GrpcLimits
+from rocketlake.proxy.lites import Lites
 from rocketlake.proxy.server import GrpcServer
 from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Callers
@@ -118,10 +119,18 @@ class Proxy(Service):
 
         received = Received(self.cluster)
         self.renewals = renewals = Renewals(received, self.clients.is_connected, self._clock)
-        self.clients.on_left = renewals.client_left
         routes, acks = Routes(self.cluster), Acks(received, renewals, limits)
         sends = Sends(self.cluster, self._clock, limits, self.spawn)
-        self.receives = receives = Receives(self.cluster, received, renewals, limits, self._clock, self.spawn)
+        self.receives = receives = Receives(
+            self.cluster, received, renewals, limits, self._clock, self.spawn, is_lite=self.clients.is_lite
+        )
+        lites = Lites(self.cluster, limits, self.spawn)
+
+        def left(client_id: str) -> None:
+            renewals.client_left(client_id)
+            lites.client_left(client_id)
+
+        self.clients.on_left = left
         serves = {
             "QueryRoute": routes.query_route,
             "QueryAssignment": routes.query_assignment,
@@ -133,6 +142,7 @@ class Proxy(Service):
             "ForwardMessageToDeadLetterQueue": acks.forward_to_dead_letters,
             "EndTransaction": self.transactions.end,
             "RecallMessage": self.transactions.recall,
+            "SyncLiteSubscription": lites.sync,
         }
         bind(self.server, callers, serves, {"ReceiveMessage": receives.receive})
         if has_kernel(_KERNEL):

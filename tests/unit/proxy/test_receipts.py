@@ -6,11 +6,14 @@ from rocketlake.base.errors import ProtocolError
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import PopHandle
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
-from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader, PopReplyHeader
-from rocketlake.proxy.convert.receipts import Receipt, receipts, tries
+from rocketlake.protocol.headers.lite import PopLiteReplyHeader
+from rocketlake.protocol.headers.pop import AckHeader, ChangeInvisibleReplyHeader, PopReplyHeader
+from rocketlake.proxy.convert.receipts import Receipt, lite_receipts, receipts, tries
 from rocketlake.proxy.convert.refusal import Refused
+from rocketlake.proxy.services.received import ack_request
 from rocketlake.proxy.v2.messages import Code
 
+LITE = "5 1700000000000 60000 999 0 broker-a 0 5 987654 session-1"
 TEXT = "100 1700000000000 60000 3 0 broker-a 2 105 987654"
 
 
@@ -36,6 +39,27 @@ def test_a_receipt_is_its_text() -> None:
     assert Receipt.parse(TEXT.rpartition(" ")[0]).physical_offset == -1
 
 
+def test_the_receipt_of_a_lite_message_names_its_lite_topic() -> None:
+    receipt = Receipt.parse(LITE)
+    assert (str(receipt), receipt.lite) == (LITE, "session-1")
+    changed = receipt.renewed(ChangeInvisibleReplyHeader(pop_time=1, invisible_time=2, revive_qid=999))
+    assert changed.lite == "session-1"
+    assert ack_request("Parent", "g", changed).header(AckHeader).lite_topic == "session-1"
+
+
+def test_the_receipts_of_a_pop_of_lite_messages() -> None:
+    answer = PopLiteReplyHeader(pop_time=7, invisible_time=60_000, revive_qid=999, order_count_info="0;2")
+    marks = {"__LITE_TOPIC": "a", "INNER_MULTI_QUEUE_OFFSET": "5"}
+    found = list(lite_receipts(answer, [popped(1, **marks), popped(2, **marks)], "b"))
+    assert [(str(receipt), count) for receipt, count in found] == [
+        ("5 7 60000 999 0 b 0 5 1000 a", 0),
+        ("5 7 60000 999 0 b 0 5 2000 a", 2),
+    ]
+    for messages in ([popped(1, **marks)], [popped(1), popped(2)]):
+        with pytest.raises(ProtocolError):
+            list(lite_receipts(answer, messages, "b"))
+
+
 def test_the_topic_of_a_receipt() -> None:
     of_retry = Receipt.parse(TEXT.replace(" 0 broker", " 2 broker"))
     assert of_retry.topic("T", "g") == "%RETRY%g+T"
@@ -57,6 +81,7 @@ def test_the_topic_of_a_receipt() -> None:
         TEXT.replace(" 0 broker", " 7 broker"),
         TEXT.replace("broker-a", "b" * 1000),
         TEXT + "\n",
+        LITE.replace("session-1", "a$b"),
     ],
 )
 def test_texts_that_are_no_receipts(text: str) -> None:

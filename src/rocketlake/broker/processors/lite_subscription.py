@@ -17,14 +17,12 @@ from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.model.group import GroupConfig
-from rocketlake.model.lite import LITE_CHARS_MAX, is_lite_name
+from rocketlake.model.lite import LITE_CHARS_MAX, LITE_QUOTA, LITE_QUOTA_DEFAULT, is_lite_name
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.lite import LiteAction, LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LiteSubscriptions"]
-
-_QUOTA, _QUOTA_DEFAULT = "lite.sub.client.quota", "2000"
 
 
 class LiteSubscriptions:
@@ -108,10 +106,10 @@ class LiteSubscriptions:
                 code=ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
                 hint=f"raise maxLiteSubscriptionCount, which is {most}",
             )
-        quota = int(group.attributes.get(_QUOTA, _QUOTA_DEFAULT))
+        quota = int(group.attributes.get(LITE_QUOTA, LITE_QUOTA_DEFAULT))
         if new and 0 <= quota < of_client:
             raise Refused(
                 f"a client of group {group.name} may subscribe to {quota} lite topics, not to {of_client}",
                 code=ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
-                hint=f"raise the attribute {_QUOTA} of the group",
+                hint=f"raise the attribute {LITE_QUOTA} of the group",
             )

@@ -4,29 +4,33 @@ Owns        their text, those of the messages of a pop.
 Must not know   what an acknowledgement does.
 
 Source: Java ReceiptHandle and MQClientAPIImpl (processPopResponse). The text is the one of a popped message
-(model/pop.py) and, behind it, the message's place in the commit log, by which it becomes a dead letter.
+(model/pop.py) and, behind it, the message's place in the commit log, by which it becomes a dead
+letter, and its lite topic if it has one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from rocketlake.base.errors import ProtocolError
 from rocketlake.client.calls.pop import handles
+from rocketlake.model import property_names as names
+from rocketlake.model.lite import LITE_QUEUE, is_lite_name
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.pop import NO_RETRY, RETRY_MARKS, PopHandle, mark_of, real_topic
+from rocketlake.model.pop import NO_RETRY, ORDER_REVIVE_QUEUE, RETRY_MARKS, PopHandle, mark_of, real_topic
+from rocketlake.protocol.headers.lite import PopLiteReplyHeader
 from rocketlake.protocol.headers.pop import ChangeInvisibleReplyHeader, PopReplyHeader
 from rocketlake.proxy.convert.refusal import Refused
 from rocketlake.proxy.v2.messages import Code
 
-__all__ = ["Receipt", "receipts", "tries"]
+__all__ = ["Receipt", "lite_receipts", "receipts", "tries"]
 
 _LONG = r"(-?\d{1,19})"
 _INT = r"(-?\d{1,10})"
-_TEXT = re.compile(rf"{_LONG} {_LONG} {_LONG} {_INT} (\S+) (\S+) {_INT} {_LONG}(?: {_LONG})?", re.ASCII)
+_TEXT = re.compile(rf"{_LONG} {_LONG} {_LONG} {_INT} (\S+) (\S+) {_INT} {_LONG}(?: {_LONG}(?: (\S+))?)?", re.ASCII)
 _MARKS = (NO_RETRY, *RETRY_MARKS)
 _TEXT_MAX = 1000
 _INT_END, _LONG_END = 1 << 31, 1 << 63
@@ -34,13 +38,15 @@ _INT_END, _LONG_END = 1 << 31, 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Names one popped message. `physical_offset`: -1 if the text did not say it."""
+    """Names one popped message. `physical_offset`: -1 if the text did not say it; `lite`: its lite topic, or ""."""
 
     handle: PopHandle
     physical_offset: int = -1
+    lite: str = ""
 
     def __str__(self) -> str:
-        return f"{self.handle} {self.physical_offset}"
+        text = f"{self.handle} {self.physical_offset}"
+        return f"{text} {self.lite}" if self.lite else text
 
     @property
     def expires_ms(self) -> int:
@@ -60,7 +66,7 @@ class Receipt:
             invisible_ms=reply.invisible_time,
             revive_queue=reply.revive_qid,
         )
-        return Receipt(handle, self.physical_offset)
+        return Receipt(handle, self.physical_offset, self.lite)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -68,14 +74,17 @@ class Receipt:
         found = _TEXT.fullmatch(text) if len(text) <= _TEXT_MAX else None
         if found is None or found[5] not in _MARKS:
             raise _no_receipt(text)
-        first, second, third, fourth, mark, broker_name, fifth, sixth, seventh = found.groups()
+        first, second, third, fourth, mark, broker_name, fifth, sixth, seventh, lite = found.groups()
         longs = start, pop_ms, invisible_ms, offset, physical_offset = (
             int(first), int(second), int(third), int(sixth), int(seventh or -1),
         )  # fmt: skip
         revive, queue_id = int(fourth), int(fifth)
         if max(longs) >= _LONG_END or min(longs) <= -_LONG_END or max(abs(revive), abs(queue_id)) >= _INT_END:
             raise _no_receipt(text)
-        return cls(PopHandle(start, pop_ms, invisible_ms, revive, mark, broker_name, queue_id, offset), physical_offset)
+        if lite and (revive != ORDER_REVIVE_QUEUE or not is_lite_name(lite)):
+            raise _no_receipt(text)
+        handle = PopHandle(start, pop_ms, invisible_ms, revive, mark, broker_name, queue_id, offset)
+        return cls(handle, physical_offset, lite or "")
 
 
 def _no_receipt(text: str) -> Refused:
@@ -90,6 +99,35 @@ def receipts(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_na
     """The receipts of the messages of a pop, one by one. ProtocolError for a header that no broker writes."""
     found = handles(reply, messages, broker_name)
     return [Receipt(handle, each.physical_offset) for handle, each in zip(found, messages, strict=True)]
+
+
+def lite_receipts(
+    reply: PopLiteReplyHeader, messages: Sequence[StoredMessage], broker_name: str
+) -> Iterator[tuple[Receipt, int]]:
+    """The receipt of each message of a pop of lite messages, and how often it was handed out before.
+
+    ProtocolError for an answer that no broker gives.
+    """
+    counts = (reply.order_count_info or "").split(";")
+    if len(counts) != len(messages) or not all(count.isdecimal() for count in counts):
+        raise ProtocolError("the answer of a pop of lite messages does not count each message")
+    for message, count in zip(messages, counts, strict=True):
+        text = message.properties.get(names.INNER_MULTI_QUEUE_OFFSET, "")
+        lite = message.properties.get(names.LITE_TOPIC)
+        if not text.isdecimal() or not lite:
+            raise ProtocolError("a lite message says neither its lite topic nor its number")
+        number = int(text)
+        handle = PopHandle(
+            number,
+            reply.pop_time,
+            reply.invisible_time,
+            reply.revive_qid,
+            NO_RETRY,
+            broker_name,
+            LITE_QUEUE,
+            number,
+        )
+        yield Receipt(handle, message.physical_offset, lite), int(count)
 
 
 def tries(reply: PopReplyHeader, messages: Sequence[StoredMessage]) -> list[int]:

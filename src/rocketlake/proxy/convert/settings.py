@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from rocketlake.model.group import CustomizedRetry, ExponentialRetry, GroupConfig, RetryPolicy, RetryPolicyType
+from rocketlake.model.lite import LITE_QUOTA, LITE_QUOTA_DEFAULT
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.times import duration
 from rocketlake.proxy.v2 import messages as v2
@@ -24,6 +25,7 @@ LONG_POLL_MS_MAX = 20_000
 LONG_POLL_MS_MIN = 5_000
 _SEND_ATTEMPTS = 3
 _SEND_PAUSE = ExponentialRetry(initial_ms=10, max_ms=1000, multiplier=2)
+_INT32_MAX = 2**31 - 1
 _LITE = (ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
 
 
@@ -51,8 +53,15 @@ def of_consumer(given: Any, group: GroupConfig | None) -> Any:
         told.CopyFrom(given)
         _set_group(told, group)
     if given.client_type in _LITE:
+        quota = group.attributes.get(LITE_QUOTA) if group is not None else None
+        told.subscription.lite_subscription_quota = _as_int32(int(quota or LITE_QUOTA_DEFAULT))
         told.subscription.max_lite_topic_size = Limits().lite_topic_bytes_max
     return _without_metrics(told)
+
+
+def _as_int32(quota: int) -> int:
+    """As the field holds it; a quota below 0 is none."""
+    return min(quota, _INT32_MAX) if quota >= 0 else _INT32_MAX
 
 
 def _set_group(told: Any, group: GroupConfig) -> None:

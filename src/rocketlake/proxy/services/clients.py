@@ -31,11 +31,10 @@ __all__ = ["Client", "Clients"]
 _FORGET_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 5.0
 _CLIENTS_MAX: Final = 50_000
-_CONSUMERS: Final = frozenset((
+LITE_CONSUMERS: Final = frozenset((v2.ClientType.LITE_PUSH_CONSUMER, v2.ClientType.LITE_SIMPLE_CONSUMER))
+_CONSUMERS: Final = LITE_CONSUMERS | frozenset((
     v2.ClientType.PUSH_CONSUMER,
     v2.ClientType.SIMPLE_CONSUMER,
-    v2.ClientType.LITE_PUSH_CONSUMER,
-    v2.ClientType.LITE_SIMPLE_CONSUMER,
 ))  # fmt: skip
 
 
@@ -163,6 +162,11 @@ class Clients(Service):
         """True while the client has its stream open."""
         client = self.known.get(client_id)
         return client is not None and client.stream is not None
+
+    def is_lite(self, client_id: str) -> bool:
+        """True if the client consumes lite topics."""
+        client = self.known.get(client_id)
+        return client is not None and client.kind in LITE_CONSUMERS
 
     def producers_of(self, topic: str) -> Iterator[Client]:
         """Producers of this topic that can be told something, in a random order."""

@@ -117,6 +117,8 @@ class PlainAcks:
         if until <= now or not self.renewals.is_free(handle):
             return False
         receipt = self.renewals.receipt(handle)
+        if receipt.lite:
+            return False
         address = self._cluster.master(receipt.handle.broker_name)
         acked = _Acked(self, call, message, read[2][0], handle, (topic, group, receipt))
         self.renewals.begin(handle)

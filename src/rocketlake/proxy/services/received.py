@@ -34,6 +34,7 @@ def ack_request(topic: str, group: str, receipt: Receipt) -> Command:
         queue_id=handle.queue_id,
         extra_info=str(handle),
         offset=handle.offset,
+        lite_topic=receipt.lite or None,
     )
     return Command.request(RequestCode.ACK_MESSAGE, header)
 
@@ -92,6 +93,7 @@ class Received:
             offset=handle.offset,
             invisible_time=invisible_ms,
             suspend=suspend,
+            lite_topic=receipt.lite or None,
         )
         answer = await self._cluster.ask_master(
             topic,

@@ -24,13 +24,14 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.pop import ANY_QUEUE
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.lite import PopLiteHeader, PopLiteReplyHeader
 from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.proxy.cluster import Cluster
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.names import group_of, topic_of
-from rocketlake.proxy.convert.receipts import Receipt, receipts, tries
+from rocketlake.proxy.convert.receipts import Receipt, lite_receipts, receipts, tries
 from rocketlake.proxy.convert.refusal import Refused, status
 from rocketlake.proxy.convert.taken import Taken, plainly_taken, taken
 from rocketlake.proxy.convert.times import ms_of, timestamp
@@ -71,6 +72,8 @@ class _Receive:
     retries_max: int
     ends: float
     """Monotonic time at which the answer must be on its way."""
+    lite_client: str = ""
+    """The client, if it consumes lite topics: the topic is their parent then, and the pop waits at the broker."""
 
     @property
     def line(self) -> LineKey:
@@ -91,13 +94,17 @@ class Receives:
         limits: Callable[[], Limits],
         clock: Clock,
         spawn: Callable[..., Any],
+        *,
+        is_lite: Callable[[str], bool],
     ) -> None:
+        """`is_lite`: says if this client consumes lite topics."""
         self._cluster = cluster
         self._received = received
         self._renewals = renewals
         self._limits = limits
         self._clock = clock
         self._spawn = spawn
+        self._is_lite = is_lite
         self._turn = itertools.count()
         self._warnings = RareWarnings(_log, clock=clock)
         self.lines = WaitingLines[_Receive, Taken](cluster, self._pop_now, self._give_back, clock, spawn)
@@ -111,7 +118,7 @@ class Receives:
         asked = await self._asked(caller, request)
         found = await self._pop(asked)
         left_seconds = asked.ends - self._clock.monotonic()
-        if not found and left_seconds > 0 and not caller.call.is_draining:
+        if not found and not asked.lite_client and left_seconds > 0 and not caller.call.is_draining:
             found = await self.lines.wait(asked, left_seconds)
         call = caller.call
         if call.is_over:
@@ -152,6 +159,7 @@ class Receives:
             settings.consume_message_orderly,
             settings.retry_max_times,
             self._ends(caller, request),
+            caller.client_id if self._is_lite(caller.client_id) else "",
         )
 
     def _ends(self, caller: Caller, request: Any) -> float:
@@ -180,6 +188,9 @@ class Receives:
         return found
 
     async def _pop_now(self, asked: _Receive) -> list[Taken]:
+        if asked.lite_client:
+            return await self._pop_lite(asked)
+
         def make() -> Command:
             return Command.request(
                 RequestCode.POP_MESSAGE,
@@ -210,6 +221,42 @@ class Receives:
             None if asked.in_order else plainly_taken(records, header, *names, asked.invisible_ms, asked.retries_max)
         )
         return list(plain) if plain is not None else self._read_all(asked, header, records)
+
+    async def _pop_lite(self, asked: _Receive) -> list[Taken]:
+        """Pop lite messages; the broker answers when there are some, or when the time is up."""
+        poll_ms = max(0, int((asked.ends - self._clock.monotonic()) * 1000))
+
+        def make() -> Command:
+            header = PopLiteHeader(
+                client_id=asked.lite_client,
+                consumer_group=asked.group,
+                topic=asked.topic,
+                max_msg_num=asked.count,
+                invisible_time=asked.invisible_ms,
+                poll_time=poll_ms,
+                born_time=self._clock.now_ms(),
+                attempt_id=asked.attempt_id,
+            )
+            return Command.request(RequestCode.POP_LITE_MESSAGE, header)
+
+        answer = await self._cluster.ask_master(
+            asked.topic, asked.broker_name, make, poll_ms + _ANSWER_MS, accept=(ResponseCode.SUCCESS, *_NOTHING)
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        messages, damaged = self._read(asked, answer.body_bytes)
+        if damaged:
+            messages = sorted([*messages, *damaged], key=lambda message: message.physical_offset)
+        found = []
+        for message, (receipt, count) in zip(
+            messages, lite_receipts(answer.header(PopLiteReplyHeader), messages, asked.broker_name), strict=True
+        ):
+            message.reconsume_times = count
+            if message in damaged or count > asked.retries_max:
+                self._spawn("dead letter", self._bury(asked, message, receipt))
+            else:
+                found.append(taken(message, receipt, asked.invisible_ms))
+        return found
 
     def _read_all(self, asked: _Receive, header: PopReplyHeader, records: bytes) -> list[Taken]:
         messages, damaged = self._read(asked, records)

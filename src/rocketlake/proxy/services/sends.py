@@ -76,7 +76,7 @@ class Sends:
     async def _entry(
         self, caller: Caller, topic: str, message: Any, queues: tuple[MessageQueue, ...], timeout_ms: float
     ) -> Any:
-        queue = self.queue_of(message.system_properties.message_group, queues)
+        queue = self.queue_of(message.system_properties.message_group or message.system_properties.lite_topic, queues)
         try:
             result = await self._send(caller, topic, message, queue, timeout_ms)
         except RocketLakeError as error:
@@ -123,7 +123,7 @@ class Sends:
         return sender
 
     def queue_of(self, group: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
-        """The queue of a message group; without one each in turn."""
+        """The queue of a message group, or of a lite topic; without one each in turn."""
         if group:
             return queues[_bucket(string_hash(group), len(queues))]
         return queues[next(self._turn) % len(queues)]

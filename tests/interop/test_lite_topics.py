@@ -1,0 +1,62 @@
+"""Lite topics by Apache's Python client for gRPC on our broker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rocketlake.admin import Admin
+from rocketlake.admin.topic_change import TopicChange
+from rocketlake.client.calls.answer import ask
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.group import GroupEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode
+from tests.interop.test_grpc_python import Grpc
+from tests.interop.test_grpc_python import grpc as grpc
+
+pytest.importorskip("rocketmq.v5")
+pytestmark = pytest.mark.interop
+
+
+async def create(grpc: Grpc, parent: str, group: str) -> None:
+    async with Admin(namesrv=grpc.namesrv) as admin:
+        await admin.create_topic(parent, queues=4)
+        await admin.alter_topic(parent, TopicChange(attributes="+message.type=LITE"))
+        (broker,) = await admin.brokers()
+    entry = GroupEntry(group_name=group, attributes={"+lite.bind.topic": parent})
+    async with NetClient() as net:
+        await ask(
+            net, broker.address, Command.request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=entry.encode())
+        )
+
+
+def send(grpc: Grpc, parent: str, *texts: str) -> None:
+    given = [{"lite": text.partition(":")[0], "body": text} for text in texts]
+    assert len(grpc.run("send", parent, json.dumps(given))) == len(texts)
+
+
+def shown(lines: list[dict[str, Any]], what: str) -> list[tuple[str, int]]:
+    return sorted((line[what]["body"], line[what]["attempt"]) for line in lines)
+
+
+async def test_a_simple_consumer_gets_the_lite_topics_that_it_subscribes_to(grpc: Grpc) -> None:
+    await create(grpc, "Simple", "simple")
+    send(grpc, "Simple", "a:1", "b:1", "c:1", "a:2")
+    kept = grpc.run("lite", "Simple", "simple", "3", "a,b", "later")
+    assert shown(kept, "received") == [("a:1", 1), ("a:2", 1), ("b:1", 1)]
+    assert {line["received"]["lite"] for line in kept} == {"a", "b"}
+    again = grpc.run("lite", "Simple", "simple", "4", "a,b,c", "ack")
+    assert shown(again, "received") == [("a:1", 2), ("a:2", 2), ("b:1", 2), ("c:1", 1)]
+    send(grpc, "Simple", "a:3")
+    assert shown(grpc.run("lite", "Simple", "simple", "1", "a,b,c", "ack"), "received") == [("a:3", 1)]
+
+
+async def test_a_push_consumer_gets_again_what_it_failed(grpc: Grpc) -> None:
+    await create(grpc, "Push", "push")
+    texts = [f"{lite}:{number}" for lite in "abc" for number in range(5)]
+    send(grpc, "Push", *texts)
+    pushed = grpc.run("lite_push", "Push", "push", "20", "a,b", "fails-first")
+    assert shown(pushed, "pushed") == [(text, attempt) for text in texts if text[0] != "c" for attempt in (1, 2)]
