@@ -169,6 +169,25 @@ async def test_a_restart_keeps_what_is_there_and_how_far_groups_are(tmp_path: Pa
     await broker.stop()
 
 
+async def test_an_old_acknowledgement_takes_no_other_message_along(tmp_path: Path) -> None:
+    broker = new_broker(tmp_path)
+    await started(broker)
+    client = LiteClient(broker.address)
+    await put_all(client, "a:1", "a:2")
+    await good(client, ADD, "a")
+    _, second = await client.pop_lite()
+    await client.net.close()
+    await broker.stop()
+    broker = new_broker(tmp_path)
+    await started(broker)
+    client = LiteClient(broker.address)
+    assert (await client.ack_lite(second)).code == 0
+    await good(client, ADD, "a")
+    assert shown(await client.pop_lite()) == ["a:1", "a:2"]
+    await client.net.close()
+    await broker.stop()
+
+
 async def test_a_long_light_queue_is_read_from_its_start(client: LiteClient) -> None:
     bodies = [str(number) for number in range(600)]
     for body in bodies:

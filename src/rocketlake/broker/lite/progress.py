@@ -53,11 +53,16 @@ class LiteProgress:
 
     def acknowledge(self, key: OrderKey, number: int, pop_ms: int) -> int:
         """The message is done with: STALE, ILLEGAL, or the number that the group goes on with."""
-        if number < self.next_number(key):
+        next_number = self.next_number(key)
+        if number < next_number:
             return STALE
+        if not self.orders.tries(key) and number != next_number:
+            return STALE  # handed out before a start, perhaps with others that come before it
         found = self.orders.acknowledge(key, number, pop_ms)
         if found >= 0:
             self._offsets.commit(*key, found)
+            if self.orders.handed(key) < 0:
+                self.orders.forget(key)  # an idle lite topic costs nothing here
         return found
 
     def move(self, key: OrderKey, number: int) -> None:

@@ -152,10 +152,14 @@ class OrderTable(SavedTable):
         for key in [key for key in self._in_flight if key[1] == topic]:
             self.forget(key)
 
-    def to_text(self) -> str:
-        """The text of consumerOrderInfo.json. What nobody has touched for a day is forgotten."""
+    def prune(self) -> None:
+        """Forget what nobody has touched for a day."""
         oldest = self._clock.now_ms() - _KEPT_MS
         self._in_flight = {key: flight for key, flight in self._in_flight.items() if flight.seen_ms > oldest}
+
+    def to_text(self) -> str:
+        """The text of consumerOrderInfo.json, after `prune`."""
+        self.prune()
         table: dict[str, dict[int, Any]] = {}
         for (group, topic, queue_id), flight in self._in_flight.items():
             shown = to_json(flight)

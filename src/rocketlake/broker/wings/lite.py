@@ -23,6 +23,9 @@ from rocketlake.broker.wings.wing import MasterWing
 __all__ = ["Lite"]
 
 
+_PRUNE_SECONDS = 3600.0
+
+
 class Lite(MasterWing):
     """Serves lite topics. It starts before the wing of sends, which number lite messages."""
 
@@ -66,6 +69,7 @@ class Lite(MasterWing):
         """Begin to hold, also after a stop."""
         self.hold.is_closed = False
         await super().start()
+        self.every("prune", _PRUNE_SECONDS, self._orders.prune)
 
     def follow(self) -> None:
         """Clients subscribe at the new master."""

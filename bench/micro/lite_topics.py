@@ -1,0 +1,99 @@
+"""What an idle lite topic costs in memory: `python -m bench.micro.lite_topics [COUNT]`.
+
+Each of COUNT lite topics (a million) gets one message, through the table of light queues and a store on disk. Then the
+table is made anew from the log, as at a start. Anonymous memory counts, mapped files do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.subscriptions import Subscriptions
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec import property_text
+from rocketlake.model import property_names as names
+from rocketlake.model.topic import TopicConfig
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage
+
+PARENT = "Parent"
+_TURN = 1000
+
+
+def anonymous_bytes() -> int:
+    """Memory of this process that is no file."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1])
+
+
+def name(number: int) -> str:
+    """As long as a UUID."""
+    return f"session-{number:028d}"
+
+
+async def until_ready(queues: LightQueues) -> None:
+    while not queues.is_ready:  # noqa: ASYNC110 - it waits for state, not for a call
+        await asyncio.sleep(0.01)
+
+
+async def fill(store: MessageStore, queues: LightQueues, topic: TopicConfig, count: int) -> None:
+    for number in range(count):
+        message = PutMessage(PARENT, 0, b"x" * 100)
+        properties = {names.LITE_TOPIC: name(number), names.UNIQUE_KEY: f"{number:032d}"}
+        lite = queues.place(message, properties, topic)
+        message.properties = property_text.encode(properties)
+        result = store.put(message)
+        assert lite is not None
+        assert result.status.is_stored, result
+        queues.stored(lite, message.queue_id, result)
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+
+
+async def measure(root: Path, count: int) -> None:
+    clock, files = SystemClock(), PosixFiles()
+    store = MessageStore(root / "store", StoreConfig(index_enabled=False), files=files, clock=clock)
+    topics = TopicTable(root / "topics.json", files, clock)
+    topic = TopicConfig(PARENT, attributes={"message.type": "LITE"})
+    topics.put(topic)
+    async with store:
+        queues = LightQueues(store, topics, clock)
+        await queues.start()
+        await until_ready(queues)
+        before, began = anonymous_bytes(), time.perf_counter()
+        await fill(store, queues, topic, count)
+        seconds = time.perf_counter() - began
+        print(f"{len(queues):,} lite topics with a message each: {seconds / count * 1e6:.1f} us a message")
+        print(f"an idle one: {(anonymous_bytes() - before) / count:.0f} bytes")
+        subscriptions, before = Subscriptions(clock), anonymous_bytes()
+        for number in range(count // 1000):
+            subscriber = subscriptions.find_or_add(f"client-{number}", "g", PARENT)
+            subscriptions.add(subscriber, [name(number * 1000 + i) for i in range(1000)])
+        print(f"a subscription to one, 1,000 for each client: {(anonymous_bytes() - before) / count:.0f} bytes more")
+        await queues.stop()
+        began = time.perf_counter()
+        again = LightQueues(store, topics, clock)
+        await again.start()
+        await until_ready(again)
+        seconds = time.perf_counter() - began
+        print(f"made anew from the log: {seconds:.1f} s, {seconds / count * 1e6:.1f} us a message")
+        assert len(again) == count
+        await again.stop()
+
+
+def main(words: list[str]) -> None:
+    count = int(words[0]) if words else 1_000_000
+    with tempfile.TemporaryDirectory() as root:
+        asyncio.run(measure(Path(root), count))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
