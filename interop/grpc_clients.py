@@ -1,4 +1,4 @@
-"""Owns Apache's clients for gRPC in Node, Go and Rust: each is built once into .cache, and runs as a process.
+"""Owns Apache's clients for gRPC in Node, Go and Rust, and h2spec: each is built once into .cache, and is a process.
 
 A program takes the words of interop/grpc_python.py and prints its lines. What it needs is locked beside it. A client
 that cannot be had on this machine raises PeerMissing with the reason.
@@ -66,6 +66,16 @@ def go() -> GrpcProgram:
     return GrpcProgram((str(program),), {"rocketmq.client.logRoot": str(CACHE / "grpc_go_logs")})
 
 
+def h2spec() -> str:
+    """The path of h2spec, which tries the rules of HTTP/2 on a server."""
+    folder, program = HERE / "grpc_h2spec", CACHE / "grpc_h2spec"
+    with alone("grpc_h2spec"):
+        if _is_older(program, folder / "go.sum"):
+            flags = ["-trimpath", "-mod=readonly", "-buildvcs=false"]
+            _build("go", "build", *flags, "-o", str(program), "github.com/summerwind/h2spec/cmd/h2spec", at=folder)
+    return str(program)
+
+
 def rust() -> GrpcProgram:
     """The crate rocketmq."""
     folder, target = HERE / "grpc_rust", CACHE / "grpc_rust"
@@ -83,10 +93,10 @@ def _is_older(built: Path, source: Path) -> bool:
 
 def _build(*command: str, at: Path) -> None:
     if not shutil.which(command[0]):
-        raise PeerMissing(f"Apache's client of {at.name}: `{command[0]}` is not installed")
+        raise PeerMissing(f"the peer {at.name}: `{command[0]}` is not installed")
     try:
         done = subprocess.run(command, cwd=at, capture_output=True, text=True, timeout=BUILD_SECONDS)
     except subprocess.TimeoutExpired:
-        raise PeerMissing(f"Apache's client of {at.name} was not built in {BUILD_SECONDS:.0f} s") from None
+        raise PeerMissing(f"the peer {at.name} was not built in {BUILD_SECONDS:.0f} s") from None
     if done.returncode:
-        raise PeerMissing(f"Apache's client of {at.name} cannot be built: {(done.stderr or done.stdout)[-600:]}")
+        raise PeerMissing(f"the peer {at.name} cannot be built: {(done.stderr or done.stdout)[-600:]}")

@@ -14,7 +14,7 @@ from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.http2.framing import GrpcStatus
 from rocketlake.proxy.http2.limits import GrpcLimits
 from rocketlake.proxy.server import GrpcServer
-from tests.http2_peer import Peer
+from tests.http2_peer import Answer, Peer
 
 LIMITS = GrpcLimits(message_bytes=1 << 20, link_bytes=2 << 20, stream_window_bytes=1 << 16)
 
@@ -62,6 +62,22 @@ async def server() -> AsyncIterator[GrpcServer]:
 @pytest.fixture
 def service(server: GrpcServer) -> _Service:
     return _Service(server)
+
+
+@pytest.mark.parametrize(
+    ("method", "text"), [("GET", b"this port speaks gRPC"), ("POST", b"this port speaks gRPC"), ("HEAD", b"")]
+)
+async def test_a_request_that_is_no_call_hears_what_the_port_speaks(
+    server: GrpcServer, service: _Service, method: str, text: bytes
+) -> None:
+    async with await Peer.connect(server.port) as peer:
+        head = ((b":method", method.encode()), (b":scheme", b"http"), (b":path", b"/t/Echo"), (b":authority", b"test"))
+        stream = peer.h2.send_request(head, end_stream=True)
+        peer.answers[stream] = Answer()
+        answer = await peer.over(stream)
+        assert (answer.headers[b":status"], bytes(answer.data[: len(text) or 1])) == (b"415", text)
+        assert (answer.status, answer.reset) == (GrpcStatus.INVALID_ARGUMENT, None)
+        assert (await peer.over(peer.ask("/t/Echo", b"next"))).messages == [b"next"]
 
 
 async def test_a_call_is_answered_with_its_message(server: GrpcServer, service: _Service) -> None:

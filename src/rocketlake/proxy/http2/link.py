@@ -37,6 +37,8 @@ _log: Final = get_logger(__name__)
 
 _PORTION_BYTES: Final = 256 << 10
 _GRPC: Final = b"application/grpc"
+_NOT_GRPC: Final = b"this port speaks gRPC: POST with the content type application/grpc"
+_NOT_GRPC_HEAD: Final = ((b":status", b"415"), (b"content-type", b"text/plain"))
 _NOTED_BYTES: Final = 64 << 10
 """In steps of this size the budget of all links is told what a link keeps."""
 
@@ -258,7 +260,9 @@ class GrpcLink(asyncio.Protocol):
         refusal: CallFailed | None = None
         deadline = None
         if not named.get(b"content-type", b"").startswith(_GRPC) or named.get(b":method") != b"POST":
-            self._engine_now.respond(stream, ((b":status", b"415"),), ended=True)
+            text = b"" if named.get(b":method") == b"HEAD" else _NOT_GRPC  # which has no body
+            refused = outcome(GrpcStatus.INVALID_ARGUMENT, _NOT_GRPC.decode())
+            self._engine_now.answer(stream, _NOT_GRPC_HEAD, text, refused)
             self._leave(stream, ended)
             return
         if method is None:
