@@ -12,7 +12,7 @@ from typing import Final
 
 from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.base.errors import LinkError
 from rocketlake.net.gate.signing import Sign
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import encode_command
@@ -24,7 +24,7 @@ from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.services.caller import Callers
 from rocketlake.proxy.services.received import ack_frame, ack_request
 from rocketlake.proxy.services.renewals import Renewals
-from rocketlake.proxy.services.runs import PlainCall, Runs, Writes
+from rocketlake.proxy.services.runs import PlainCall, Runs, Writes, serve
 
 __all__ = ["PlainAcks"]
 
@@ -96,12 +96,7 @@ class PlainAcks:
 
     def serve(self, call: Call, message: bytes) -> None:
         """See Method."""
-        try:
-            is_taken = self._take(call, message)
-        except RocketLakeError:  # the ordinary way says what is wrong
-            is_taken = False
-        if not is_taken:
-            self.ordinary(call, message)
+        serve(self._take, self.ordinary, call, message)
 
     def _take(self, call: Call, message: bytes) -> bool:
         """Put it into the run of its broker, if it is plain and allowed."""

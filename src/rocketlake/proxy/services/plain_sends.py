@@ -27,7 +27,7 @@ from rocketlake.proxy.convert.plain_messages import PlainMessage, SendReader, fr
 from rocketlake.proxy.convert.refusal import common_status, status_of
 from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.services.caller import Callers
-from rocketlake.proxy.services.runs import PlainCall, Runs, Writes
+from rocketlake.proxy.services.runs import PlainCall, Runs, Writes, serve
 from rocketlake.proxy.services.sends import Sends, entry_of
 from rocketlake.proxy.v2 import messages as v2
 
@@ -124,12 +124,7 @@ class PlainSends:
 
     def serve(self, call: Call, message: bytes) -> None:
         """See Method."""
-        try:
-            is_taken = self._take(call, message)
-        except RocketLakeError:  # the ordinary way says what is wrong
-            is_taken = False
-        if not is_taken:
-            self.ordinary(call, message)
+        serve(self._take, self.ordinary, call, message)
 
     def _take(self, call: Call, message: bytes) -> bool:
         """Put it into the run of its broker, if it is plain and allowed."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.net.client import NetClient
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.request import FrameAsker
@@ -22,7 +22,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.proxy.convert.plain_answers import succeeded
 from rocketlake.proxy.http2.call import Call
 
-__all__ = ["PlainCall", "Runs", "Writes", "take_answers"]
+__all__ = ["PlainCall", "Runs", "Writes", "serve", "take_answers"]
 
 
 class PlainCall:
@@ -119,6 +119,18 @@ class Runs(Generic[P]):
         if not is_asked:
             for call in calls:
                 call.give_up()
+
+
+def serve(
+    take: Callable[[Call, bytes], bool], ordinary: Callable[[Call, bytes], object], call: Call, message: bytes
+) -> None:
+    """Put a call into a run, or serve it the ordinary way if `take` does not: that one says what is wrong, too."""
+    try:
+        is_taken = take(call, message)
+    except RocketLakeError:
+        is_taken = False
+    if not is_taken:
+        ordinary(call, message)
 
 
 def take_answers(link: FrameAsker, ready: bytes, position: int, _turn_end: float) -> int:
