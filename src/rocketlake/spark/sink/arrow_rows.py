@@ -31,6 +31,7 @@ PROPERTIES_BYTES_MAX = 32_000
 MESSAGES_MAX = 2000
 """Messages of one request, which a broker serves in one piece."""
 _DELAY_LEVEL_MAX = 18
+_PRIORITY_MAX = (1 << 31) - 1
 _HAS_KERNEL = has_kernel("rocketlake.codec.column_batch")
 _LEAVE_OUT, _WRITE, _NO_NAME = 0, 1, 2
 
@@ -110,6 +111,11 @@ class ArrowRows:
         levels = self.whole_numbers("delayLevel", 0)
         return None if levels is None or not levels.any() else levels
 
+    @cached_property
+    def priorities(self) -> NDArray[np.int64] | None:
+        """Priority by row, below 0 for none; None when no row has one."""
+        return self.whole_numbers("priority", -1)
+
     # -- faults --------------------------------------------------------------------------------------------------------
 
     def fault(self, where: NDArray[np.bool_], fault: Fault) -> None:
@@ -117,15 +123,30 @@ class ArrowRows:
         self.faults[where & (self.faults == Fault.NONE)] = fault
 
     def _find_other_faults(self) -> None:
-        for name, fault in (("deliverTimestamp", Fault.DELIVER_TIMESTAMP), ("priority", Fault.PRIORITY)):
-            column = self.column(name)
-            if column is not None:
-                self.fault(pc.is_valid(column).to_numpy(zero_copy_only=False), fault)
+        times = self.column("deliverTimestamp")
+        if times is not None:
+            self.fault(_are_given(times), Fault.DELIVER_TIMESTAMP)
         levels = self.delay_levels
         if levels is not None:
             self.fault((levels < 0) | (levels > _DELAY_LEVEL_MAX), Fault.DELAY_LEVEL)
             if self._encoding.options.is_repeatable:
                 self.fault(levels > 0, Fault.DELAYED_IN_SEQUENCE)
+        self._find_faulty_priorities()
+
+    def _find_faulty_priorities(self) -> None:
+        column, priorities, levels = self.column("priority"), self.priorities, self.delay_levels
+        if column is None or priorities is None:
+            return
+        given = _are_given(column)
+        self.fault(given & ((priorities < 0) | (priorities > _PRIORITY_MAX)), Fault.PRIORITY)
+        if levels is not None:
+            self.fault(given & (levels > 0), Fault.PRIORITY_COMBINED)
+        sharding_keys = self._flat("shardingKey")
+        if sharding_keys is not None:
+            sizes = pc.binary_length(sharding_keys).fill_null(0).to_numpy(zero_copy_only=False)
+            self.fault(given & (sizes > 0), Fault.PRIORITY_COMBINED)
+        if self._encoding.options.is_repeatable:
+            self.fault(given, Fault.PRIORITY_IN_SEQUENCE)
 
     # -- columns for the encoder ---------------------------------------------------------------------------------------
 
@@ -179,6 +200,11 @@ class ArrowRows:
     def _listed(self, name: str) -> Sequence[Any]:
         column = self.column(name)
         return [None] * self.count if column is None else column.to_pylist()
+
+
+def _are_given(column: pa.Array) -> NDArray[np.bool_]:
+    given: NDArray[np.bool_] = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return given
 
 
 def _buffers(column: pa.Array | None) -> tuple[Any, Any, Any, int] | None:

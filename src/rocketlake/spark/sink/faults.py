@@ -25,6 +25,8 @@ class Fault(IntEnum):
     PRIORITY = 8
     DELAY_LEVEL = 9
     DELAYED_IN_SEQUENCE = 10
+    PRIORITY_COMBINED = 11
+    PRIORITY_IN_SEQUENCE = 12
 
     @property
     def text(self) -> str:
@@ -41,7 +43,10 @@ _TEXTS = {
     Fault.NO_TOPIC: "column 'topic' is null or no name of a topic that may be written to",
     Fault.NO_QUEUE: "the topic has no queue of this brokerName and queueId; leave both null to have one chosen",
     Fault.DELIVER_TIMESTAMP: "delivery at a time (column 'deliverTimestamp') is not built; use 'delayLevel'",
-    Fault.PRIORITY: "priorities (column 'priority') are not built; leave it null",
+    Fault.PRIORITY: "column 'priority' is not from 0 to 2,147,483,647; null: none",
     Fault.DELAY_LEVEL: "column 'delayLevel' is not from 0 (none) to 18",
     Fault.DELAYED_IN_SEQUENCE: "'effectively_once' and 'exactly_once' take no delayed message: use 'at_least_once'",
+    Fault.PRIORITY_COMBINED: "a message with a priority is neither delayed nor ordered: leave 'priority' null, or"
+    " 'delayLevel' and 'shardingKey'",
+    Fault.PRIORITY_IN_SEQUENCE: "'effectively_once' and 'exactly_once' take no priority: use 'at_least_once'",
 }

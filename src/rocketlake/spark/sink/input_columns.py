@@ -42,7 +42,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "queueId": ("int", "with `brokerName`: exactly this queue"),
     "delayLevel": ("int", "delivered later, 1 to 18; null or 0: at once. Such rows are sent one by one"),
     "deliverTimestamp": ("any", "must be null: delivery at a time is not built"),
-    "priority": ("any", "must be null: priorities are not built"),
+    "priority": (
+        "int",
+        "0 and up: consumers that pop get higher ones first; null: none. Such rows are sent one by one",
+    ),
 }
 """Name -> type and use (docs/how-to/spark_sink.md lists the same)."""
 
@@ -122,7 +125,7 @@ def _check_set(places: dict[str, int], topic_option: str) -> None:
 
 
 def _check_type(name: str, kind: DataType) -> None:
-    if name in ("deliverTimestamp", "priority"):
+    if name == "deliverTimestamp":
         return
     if name == "body":
         good = isinstance(kind, (BinaryType, StringType))
@@ -133,7 +136,7 @@ def _check_type(name: str, kind: DataType) -> None:
             and isinstance(kind.valueType, StringType)
         )
     else:
-        good = isinstance(kind, _WHOLE if name in ("queueId", "delayLevel") else _TEXT)
+        good = isinstance(kind, _WHOLE if name in ("queueId", "delayLevel", "priority") else _TEXT)
     if not good:
         raise UsageError(
             f"column '{name}' is {kind.simpleString()}, not {COLUMNS[name][0]}",

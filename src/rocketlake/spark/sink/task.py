@@ -119,8 +119,12 @@ class SinkTask:
         good = rows.faults == Fault.NONE
         levels = rows.delay_levels
         if levels is not None:
-            self._send_delayed(rows, good & (levels > 0), levels)
+            self._send_singly(rows, good & (levels > 0), names.DELAY, levels)
             good &= levels == 0
+        priorities = rows.priorities
+        if priorities is not None:
+            self._send_singly(rows, good & (priorities >= 0), names.PRIORITY, priorities)
+            good &= priorities < 0
         for part in self._router.spread(rows, good):
             self._send_part(rows, part)
 
@@ -145,12 +149,12 @@ class SinkTask:
         outgoing = Outgoing(queue.topic, "", body, properties, count=messages)
         self._sending.put(SendRequest(queue, outgoing, messages, others))
 
-    def _send_delayed(self, rows: ArrowRows, which: NDArray[np.bool_], levels: NDArray[np.int64]) -> None:
-        """RocketMQ takes delayed messages one by one only."""
+    def _send_singly(self, rows: ArrowRows, which: NDArray[np.bool_], name: str, values: NDArray[np.int64]) -> None:
+        """Send rows with a property that no message of a batch may have: a delay, or the priority that is its queue."""
         for part in self._router.spread(rows, which):
             for row in part.rows:
                 message = rows.message(part.queue.topic, int(row))
-                properties = {**message.properties, names.DELAY: str(levels[row])}
+                properties = {**message.properties, name: str(values[row])}
                 outgoing = Outgoing(part.queue.topic, "", message.body, property_text.encode(properties))
                 self._sending.put(SendRequest(part.queue, outgoing, 1, part.target.queues if part.is_free else ()))
 

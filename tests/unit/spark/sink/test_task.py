@@ -138,6 +138,20 @@ def test_delayed_rows_are_sent_one_by_one() -> None:
     assert b"DELAY\x013\x02" in by_count[0].properties
 
 
+def test_rows_with_a_priority_are_sent_one_by_one() -> None:
+    sink = Sink()
+    counts = sink.write(batch(body=[b"1", b"2", b"3", b"4"], priority=[3, 0, None, None]))
+    singly = [outgoing.properties for _, outgoing in sink.cluster.requests if outgoing.count == 0]
+    assert counts.messages == 4 and [outgoing.count for _, outgoing in sink.cluster.requests if outgoing.count] == [2]
+    assert {text.partition(b"_SYS_MSG_PRIORITY_\x01")[2][:2] for text in singly} == {b"0\x02", b"3\x02"}
+
+
+@pytest.mark.parametrize("guarantee", ["effectively_once", "exactly_once"])
+def test_a_priority_takes_no_part_in_a_sequence(guarantee: str) -> None:
+    with pytest.raises(UsageError, match="'effectively_once' and 'exactly_once' take no priority"):
+        Sink(deliveryGuarantee=guarantee, producerId="p", batchId="1").write(batch(body=[b"1"], priority=[1]))
+
+
 # -- rows that make no message -----------------------------------------------------------------------------------------
 
 BAD = {
@@ -153,7 +167,11 @@ BAD = {
         batch(body=[b"x", b"good"], brokerName=["broker-z", "broker-a"], queueId=[0, 0]), "NO_QUEUE", "no queue"),
     "half a queue": (batch(body=[b"x", b"good"], brokerName=[None, None], queueId=[0, None]), "NO_QUEUE", "no queue"),
     "time": (batch(body=[b"x", b"good"], deliverTimestamp=[5, None]), "DELIVER_TIMESTAMP", "is not built"),
-    "priority": (batch(body=[b"x", b"good"], priority=[1, None]), "PRIORITY", "not built"),
+    "priority": (batch(body=[b"x", b"good"], priority=[-1, None]), "PRIORITY", "from 0 to 2,147,483,647"),
+    "priority and delay": (
+        batch(body=[b"x", b"good"], priority=[0, 1], delayLevel=[3, 0]), "PRIORITY_COMBINED", "neither delayed"),
+    "priority and order": (
+        batch(body=[b"x", b"good"], priority=[0, 1], shardingKey=["a", ""]), "PRIORITY_COMBINED", "neither delayed"),
     "level": (batch(body=[b"x", b"good"], delayLevel=[19, 0]), "DELAY_LEVEL", "from 0"),
 }  # fmt: skip
 
