@@ -15,11 +15,9 @@ Again: `python -m tests.histories.sink_history SEED` prints the trace.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import secrets
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
@@ -39,7 +37,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.positions import QueueOffset
-from rocketlake.model.topic import HALF_TOPIC, TopicConfig
+from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.memory_net import MemoryNet
@@ -52,7 +50,8 @@ from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.options import SinkOptions, parse_options
 from rocketlake.store.config import StoreConfig
 from rocketlake.testing.dying_broker import HOST, DyingBroker
-from rocketlake.testing.virtual_time import run_virtual
+from rocketlake.testing.seeded_run import print_and_exit, run_seeded
+from rocketlake.testing.transaction_history import await_halves_ended
 
 __all__ = ["QUEUES", "SinkHistory", "read", "run_history", "write_partition"]
 
@@ -337,15 +336,7 @@ class SinkHistory:
         process = Process(self, "last")
         await process.client.start()
         await open_journal(process.cluster, self._options, _QUERY)
-        until = self.clock.monotonic() + _SETTLE_SECONDS
-        while self.clock.monotonic() < until:
-            await self.clock.sleep(1)
-            broker = self._running()
-            end = broker.store.max_offset(HALF_TOPIC, 0)
-            if broker.offsets.query("CID_RMQ_SYS_TRANS", HALF_TOPIC, 0) in (end, end if end else -1):
-                break
-        else:
-            self.problems.append(f"half messages are open {_SETTLE_SECONDS:g} s after all was calm")
+        await await_halves_ended(self.clock, self._running, _SETTLE_SECONDS, self.problems)
         await process.client.stop()
 
     def _check_end(self) -> None:
@@ -424,33 +415,10 @@ def run_history(seed: int) -> SinkHistory:
     clock = ManualClock()
     history = SinkHistory(seed, clock)
     luck = random.Random(seed)
-
-    async def run() -> None:
-        try:
-            await history.live()
-        except Exception as error:  # the trace tells more than the traceback
-            history.problems.append(f"the run ended with {error!r}")
-            history.trace += traceback.format_exc().splitlines()
-
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        with (
-            mock.patch.object(os, "getpid", lambda: seed),
-            mock.patch.object(secrets, "token_hex", lambda count: luck.randbytes(count).hex()),
-        ):
-            run_virtual(run(), clock)
-    finally:
-        random.setstate(before)
+    with mock.patch.object(secrets, "token_hex", lambda count: luck.randbytes(count).hex()):
+        run_seeded(history, seed, clock)
     return history
 
 
-def main() -> None:
-    """Print the trace of one seed, then its problems."""
-    history = run_history(int(sys.argv[1]))
-    print("\n".join((*history.trace, *history.problems)))
-    sys.exit(bool(history.problems))
-
-
 if __name__ == "__main__":
-    main()
+    print_and_exit(run_history(int(sys.argv[1])))

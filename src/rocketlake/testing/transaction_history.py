@@ -20,7 +20,7 @@ import contextlib
 import random
 import sys
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.testing.dying_broker import HOST, DyingBroker
 from rocketlake.testing.seeded_run import print_and_exit, run_seeded
 
-__all__ = ["TransactionHistory", "run_history"]
+__all__ = ["TransactionHistory", "await_halves_ended", "run_history"]
 
 _TOPIC, _GROUP, _QUEUES = "paid", "payers", 2
 _COMMIT, _ROLLBACK, _UNKNOWN = 8, 12, 0
@@ -304,15 +304,7 @@ class TransactionHistory:
 
     async def _settled(self) -> None:
         """Wait until no half message is open and the broker asks no more."""
-        deadline = self._clock.monotonic() + _SETTLE_SECONDS
-        while self._clock.monotonic() < deadline:
-            await self._clock.sleep(1)
-            broker = self._running()
-            end = broker.store.max_offset(HALF_TOPIC, 0)
-            if broker.offsets.query("CID_RMQ_SYS_TRANS", HALF_TOPIC, 0) in (end, end if end else -1):
-                break
-        else:
-            self.problems.append(f"half messages are open {_SETTLE_SECONDS:g} s after all was calm")
+        await await_halves_ended(self._clock, self._running, _SETTLE_SECONDS, self.problems)
         asked = self.questions
         await self._clock.sleep(5)
         if self.questions != asked:
@@ -351,6 +343,20 @@ def _lies(broker: Broker, half: _Half) -> bool:
         return False
     message = decode_record(record, check_crc=False)
     return message.body == half.name.encode() and message.properties.get("REAL_TOPIC") == _TOPIC
+
+
+async def await_halves_ended(
+    clock: ManualClock, running: Callable[[], Broker], seconds: float, problems: list[str]
+) -> None:
+    """Wait until the broker that runs has no half message open; one that stays so for `seconds` is a problem."""
+    deadline = clock.monotonic() + seconds
+    while clock.monotonic() < deadline:
+        await clock.sleep(1)
+        broker = running()
+        end = broker.store.max_offset(HALF_TOPIC, 0)
+        if broker.offsets.query("CID_RMQ_SYS_TRANS", HALF_TOPIC, 0) in (end, end if end else -1):
+            return
+    problems.append(f"half messages are open {seconds:g} s after all was calm")
 
 
 def read_bodies(broker: Broker) -> list[str]:
