@@ -190,3 +190,20 @@ def test_an_older_batch_is_refused(cluster: EmbeddedCluster) -> None:
         WriteFailed, match=r"sends batch 3 to Older, but its query has written batch 7.*older copy of a checkp"
     ):
         write(cluster, "Older", 10, batch=3, **ONCE)
+
+
+def test_a_broker_puts_rows_into_the_queue_of_their_priority(cluster: EmbeddedCluster) -> None:
+    async def make() -> None:
+        attributes = {"message.type": "PRIORITY"}
+        cluster.standalone.broker.topics.put(
+            TopicConfig("First", read_queues=QUEUES, write_queues=QUEUES, attributes=attributes)
+        )
+        await cluster.standalone.broker.cluster.registration.register()
+
+    cluster.run(make())
+    rows = pa.record_batch({"body": pa.array([b"0", b"2", b"1", b"9"]), "priority": pa.array([0, 2, 1, 9], pa.int32())})
+    options = parse_options({"namesrvAddr": cluster.namesrv, "topic": "First"}, streaming=False)
+    columns = InputColumns({"body": 0, "priority": 1})
+    SinkTask(options, columns, TaskIdentity("query", 0, 0), connect(options)).write([rows])
+    found = {message.body: (message.queue_id, message.priority) for message in messages(cluster, "First")}
+    assert found == {b"0": (0, 0), b"1": (1, 1), b"2": (2, 2), b"9": (QUEUES - 1, 9)}
