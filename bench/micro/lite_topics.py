@@ -1,19 +1,20 @@
-"""What an idle lite topic costs in memory: `python -m bench.micro.lite_topics [COUNT]`.
+"""What an idle lite topic costs in memory: `python -m bench.micro.lite_topics`.
 
-Each of COUNT lite topics (a million) gets one message, through the table of light queues and a store on disk. Then the
+Each of a million lite topics gets one message, through the table of light queues and a store on disk. Then the
 table is made anew from the log, as at a start. Anonymous memory counts, mapped files do not.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.subscriptions import Subscriptions
 from rocketlake.broker.topics.table import TopicTable
@@ -59,13 +60,13 @@ async def fill(store: MessageStore, queues: LightQueues, topic: TopicConfig, cou
 
 
 async def measure(root: Path, count: int) -> None:
-    clock, files = SystemClock(), PosixFiles()
+    clock, files, config = SystemClock(), PosixFiles(), LiveConfig(BrokerConfig(lite_topics_max=count))
     store = MessageStore(root / "store", StoreConfig(index_enabled=False), files=files, clock=clock)
     topics = TopicTable(root / "topics.json", files, clock)
     topic = TopicConfig(PARENT, attributes={"message.type": "LITE"})
     topics.put(topic)
     async with store:
-        queues = LightQueues(store, topics, clock)
+        queues = LightQueues(config, store, topics, clock)
         await queues.start()
         await until_ready(queues)
         before, began = anonymous_bytes(), time.perf_counter()
@@ -80,7 +81,7 @@ async def measure(root: Path, count: int) -> None:
         print(f"a subscription to one, 1,000 for each client: {(anonymous_bytes() - before) / count:.0f} bytes more")
         await queues.stop()
         began = time.perf_counter()
-        again = LightQueues(store, topics, clock)
+        again = LightQueues(config, store, topics, clock)
         await again.start()
         await until_ready(again)
         seconds = time.perf_counter() - began
@@ -89,11 +90,13 @@ async def measure(root: Path, count: int) -> None:
         await again.stop()
 
 
-def main(words: list[str]) -> None:
-    count = int(words[0]) if words else 1_000_000
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.micro.lite_topics")
+    parser.add_argument("--count", type=int, default=1_000_000)
+    count = parser.parse_args().count
     with tempfile.TemporaryDirectory() as root:
         asyncio.run(measure(Path(root), count))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

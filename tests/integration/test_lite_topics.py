@@ -28,7 +28,9 @@ SOON_MS = 100
 
 
 def new_broker(folder: Path, flush_disk_type: str = "ASYNC_FLUSH") -> Broker:
-    broker = BrokerConfig(broker_name="b", listen_port=0, store_root=folder, lite_subscriptions_max=5)
+    broker = BrokerConfig(
+        broker_name="b", listen_port=0, store_root=folder, lite_subscriptions_max=5, lite_topics_max=8
+    )
     store = StoreConfig(commit_log_file_bytes=1024 * 1024, flush_disk_type=flush_disk_type)
     return Broker(broker, store)
 
@@ -250,3 +252,28 @@ async def test_a_group_is_bound_to_its_parent(broker: Broker, client: LiteClient
         asker = LiteClient(broker.address, group=group, net=client.net)
         assert (await asker.change_set(ADD, "a")).code == code
     assert (await client.change_set(ADD, "a", topic="T")).code == Answer.INVALID_PARAMETER
+
+
+async def test_more_lite_topics_than_the_broker_may_have_are_refused(broker: Broker, client: LiteClient) -> None:
+    await put_all(client, *[f"{number}:1" for number in range(8)])
+    answer = await client.put("one-more", "1")
+    assert (answer.code, "maxLmqConsumeQueueNum" in (answer.remark or "")) == (Answer.LMQ_QUOTA_EXCEEDED, True)
+    await put_all(client, "7:2")
+    assert len(broker.lite.queues) == 8
+
+
+async def test_an_offset_of_messages_that_a_crash_took_hides_none_that_comes_later(tmp_path: Path) -> None:
+    """All messages of the lite topic were lost with the log's end; what the group acknowledged was saved."""
+    broker = new_broker(tmp_path)
+    await started(broker)
+    lost = broker.lite.queues.first_number + 100_000
+    broker.ground.offsets.commit("g", f"%LMQ%${PARENT}$a", 0, lost)
+    await broker.stop()
+    broker = new_broker(tmp_path)
+    await started(broker)
+    client = LiteClient(broker.address)
+    await put_all(client, "a:1")
+    await good(client, ADD, "a")
+    assert shown(await client.pop_lite()) == ["a:1"]
+    await client.net.close()
+    await broker.stop()

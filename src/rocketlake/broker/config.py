@@ -363,6 +363,9 @@ class BrokerConfig(ServerSettings):
         java="popResponseReturnActualRetryTopic",
         why="consumers see the retry topic of a message that comes again",
     )
+    lite_topics_max: int = setting(
+        2_000_000, java="maxLmqConsumeQueueNum", low=1, why="most lite topics of all parents together"
+    )
     lite_subscriptions_max: int = setting(
         100_000, java="maxLiteSubscriptionCount", low=1, why="most lite topics of all subscribers together"
     )

@@ -95,6 +95,7 @@ class ResponseCode(IntEnum):
     CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
 
     # Lite topics
+    LMQ_QUOTA_EXCEEDED = 2017
     LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 2018
 
     # Users

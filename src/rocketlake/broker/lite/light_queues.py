@@ -22,6 +22,7 @@ from zlib import crc32
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.service import Service
+from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level, timer_property
 from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.topics.table import TopicTable
@@ -68,8 +69,9 @@ class LiteMessage(NamedTuple):
 class LightQueues(Service):
     """All light queues of a broker."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, clock: Clock) -> None:
+    def __init__(self, config: LiveConfig, store: MessageStore, topics: TopicTable, clock: Clock) -> None:
         super().__init__("light-queues", clock)
+        self._config = config
         self._store = store
         self._topics = topics
         self._ends: dict[str, dict[_Key, int]] = {}
@@ -102,6 +104,14 @@ class LightQueues(Service):
         self.is_ready = False
         await super().stop()
 
+    @property
+    def first_number(self) -> int:
+        """The number of the first message of a new light queue: no message before it has this number, or a higher one.
+
+        A record has more than one byte, so numbers rise slower than the log does.
+        """
+        return int(self._store.max_physical_offset)
+
     # -- a message that comes ------------------------------------------------------------------------------------------
 
     def place(self, message: PutMessage, properties: dict[str, str], topic: TopicConfig) -> LiteMessage | None:
@@ -114,7 +124,13 @@ class LightQueues(Service):
             return None
         self._check(message, properties, topic, lite)
         before = self._ends.get(topic.name, {}).get(_key(lite), 0)
-        number = before >> _PLACE_BITS if before else int(self._store.max_physical_offset)
+        if not before and len(self) >= (most := self._config.now.lite_topics_max):
+            raise RemoteError(
+                f"the broker has {most} lite topics, {lite} would be one more",
+                code=ResponseCode.LMQ_QUOTA_EXCEEDED,
+                hint="raise maxLmqConsumeQueueNum, or send to fewer: those without messages are forgotten at a start",
+            )
+        number = before >> _PLACE_BITS if before else self.first_number
         message.queue_id = crc32(lite.encode()) % topic.write_queues
         properties[names.INNER_MULTI_DISPATCH] = light_queue(topic.name, lite)
         properties[names.INNER_MULTI_QUEUE_OFFSET] = str(number)

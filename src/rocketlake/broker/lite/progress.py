@@ -86,9 +86,15 @@ class LiteProgress:
             self._offsets.commit(*key, number)
 
     def lower_to_ends(self) -> None:
-        """No group is behind the end of a light queue: a crash took messages that were acknowledged."""
+        """No group is behind the end of a light queue: a crash took messages that were acknowledged.
+
+        Of a light queue that lost all its messages the next one has a number from the log's end on.
+        """
         for group, topic, offsets in list(self._offsets.all()):
             names = split_light_queue(topic)
-            newest = self._queues.newest(*names) if names is not None else None
-            if newest is not None and offsets.get(LITE_QUEUE, 0) > newest.end:
-                self._offsets.commit(group, topic, LITE_QUEUE, newest.end)
+            if names is None:
+                continue
+            newest = self._queues.newest(*names)
+            end = newest.end if newest is not None else self._queues.first_number
+            if offsets.get(LITE_QUEUE, 0) > end:
+                self._offsets.commit(group, topic, LITE_QUEUE, end)

@@ -32,7 +32,7 @@ class Lite(MasterWing):
     def __init__(self, ground: Ground) -> None:
         super().__init__("lite", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
-        self.queues = queues = LightQueues(store, ground.topics, clock)
+        self.queues = queues = LightQueues(config, store, ground.topics, clock)
         self.subscriptions = Subscriptions(clock)
         self._orders = OrderTable(ground.table_path("liteOrderInfo.json"), ground.seams.files, clock)
         self._reads = LightReads(store, queues)
