@@ -103,9 +103,8 @@ class PopMessage:
         )
         found = self._read(request, header, pop)
         if found.count:
-            if (
-                found.cold
-            ):  # of other queues: pops would pass these by, and look at them in vain, as long as others last
+            # Of other queues: pops would pass these by, and look at them in vain, as long as others last.
+            if found.cold:
                 self._store.load(found.cold, _nobody_waits)
             self._spend(request, header, 0, found.bytes)
             self._stats.count_get(header.consumer_group, header.topic, found.count, found.bytes)
