@@ -21,7 +21,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ class TableUnderTest:
 
     path: str
     table_format: str
-    options: dict[str, str]
+    options: dict[str, str] = field(default_factory=dict)
 
     @property
     def given(self) -> dict[str, str]:
@@ -232,6 +232,11 @@ class TableUnderTest:
         return self.rows()  # it has no other reader: a list of files, a table without a catalog
 
 
+def table_rows(folder: Path, table_format: str) -> list[Row]:
+    """Every row of a table in a folder, as others read it."""
+    return TableUnderTest(str(folder), table_format).rows_by_others()
+
+
 def _rows_of(source: Any) -> list[Row]:
     return _rows_in(pq.ParquetFile(source).read(["queueId", "queueOffset", "body"]))
 
@@ -249,7 +254,7 @@ def run_seed(plan: Plan, cluster: Cluster, spark: Spark, root: Path, bucket: Map
     """
     topic = f"kills-{plan.seed}"
     folder = root / topic
-    table = TableUnderTest(str(folder / "table"), plan.table_format, {})
+    table = TableUnderTest(str(folder / "table"), plan.table_format)
     if bucket is not None:
         catalog = {"catalog.type": "sql", "catalog.uri": f"sqlite:///{root}/catalog-{plan.seed}.db"}
         options = {**bucket, **(catalog if plan.table_format == "iceberg" else {})}

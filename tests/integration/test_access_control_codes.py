@@ -33,7 +33,13 @@ FOR_ALL = {
     Code.NOTIFY_MIN_BROKER_ID_CHANGE,
 }
 """What each known user may ask: it says nothing about topics and groups, or is believed by nobody."""
-SAYS_NOTHING = {Code.HEART_BEAT, Code.UNREGISTER_CLIENT, Code.END_TRANSACTION, Code.VIEW_MESSAGE_BY_ID}
+SAYS_NOTHING = {
+    Code.HEART_BEAT,
+    Code.UNREGISTER_CLIENT,
+    Code.END_TRANSACTION,
+    Code.VIEW_MESSAGE_BY_ID,
+    Code.LITE_SUBSCRIPTION_CTL,
+}
 """Their resources are in the body, or optional: without them they may fail otherwise, or do nothing."""
 
 
