@@ -110,4 +110,8 @@ def running(cluster: FakeCluster) -> Iterator[FakeCluster]:
     finally:
         cluster.loop.call_soon_threadsafe(cluster.loop.stop)
         thread.join(10)
+        if begun := asyncio.all_tasks(cluster.loop):  # a sink's task that failed leaves some behind
+            for work in begun:
+                work.cancel()
+            cluster.loop.run_until_complete(asyncio.wait(begun))
         cluster.loop.close()
