@@ -110,45 +110,53 @@ class GroupLag:
         known, self._known = self._known, {}
         rows: list[_Row] = []
         self._cold_reads = 0
+        popped = self._pops.places()
         for group, topic, queues in list(self._offsets.all()):
             config = self._topics.get(topic)
             if config is not None and self._groups.find(group) is not None and not keeps_first_offsets(group):
-                rows.append(await self._row(group, topic, [queues.get(at, -1) for at in range(config.queues)], known))
+                offsets = [queues.get(queue_id, -1) for queue_id in range(config.queues)]
+                rows.append(await self._row(group, topic, offsets, known, has_popped=(group, topic) in popped))
                 await pace.rest()
         for name, unit, text, value in _FAMILIES:
             yield Family(name, "gauge", text, ((row.labels, value(row)) for row in rows), unit)
 
-    async def _row(self, group: str, topic: str, offsets: list[int], known: dict[_Place, int]) -> _Row:
-        now = self._clock.now_ms()
+    async def _row(
+        self, group: str, topic: str, offsets: list[int], known: dict[_Place, int], *, has_popped: bool
+    ) -> _Row:
+        now = int(self._clock.now_ms())
         lag = unacked = overdue = waiting = largest = 0
-        oldest = oldest_waiting = int(now)
+        oldest = oldest_waiting = now
+        pulled = self._offsets.pulled_queues(group, topic)
         for queue_id, offset in enumerate(offsets):
             end = self._store.max_offset(topic, queue_id)
-            popped = self._pops.of(group, topic, queue_id)
-            in_flight = popped.in_flight + popped.overdue
-            lag += in_flight
-            unacked += in_flight
-            overdue += popped.overdue
-            largest = max(largest, in_flight)
-            offset = max(offset, popped.next_offset)
+            handed = pulled.get(queue_id, -1)
+            in_flight = 0
+            if has_popped:
+                popped = self._pops.of(group, topic, queue_id)
+                in_flight = popped.in_flight + popped.overdue
+                lag += in_flight
+                unacked += in_flight
+                overdue += popped.overdue
+                largest = max(largest, in_flight)
+                offset, handed = max(offset, popped.next_offset), max(handed, popped.handed)
             if offset < 0 or offset >= end:
                 continue  # without an offset the group begins where its settings say
-            handed = min(end, max(offset, popped.handed, self._offsets.query_pull(group, topic, queue_id)))
+            handed = min(end, max(offset, handed))
             lag += end - offset
             unacked += handed - offset
             waiting += end - handed
             largest = max(largest, end - offset + in_flight)
-            oldest = min(oldest, await self._stored_ms((topic, queue_id, offset), known) or oldest)
+            stored_ms = await self._stored_ms((topic, queue_id, offset), known)
+            oldest = min(oldest, stored_ms or oldest)
             if handed < end:
-                oldest_waiting = min(
-                    oldest_waiting, await self._stored_ms((topic, queue_id, handed), known) or oldest_waiting
-                )
+                waiting_ms = stored_ms if handed == offset else await self._stored_ms((topic, queue_id, handed), known)
+                oldest_waiting = min(oldest_waiting, waiting_ms or oldest_waiting)
         labels = lag_labels(group, topic)
         return _Row(labels, lag, max(0, now - oldest), unacked, overdue, waiting, max(0, now - oldest_waiting), largest)
 
     async def _stored_ms(self, place: _Place, known: dict[_Place, int]) -> int:
         """The store time of the first readable message from this place on; 0 if it is not known yet."""
-        found = self._known.get(place) or known.get(place)
+        found = known.get(place) or self._known.get(place)
         if found is None:
             topic, queue_id, offset = place
             first = max(self._store.min_offset(topic, queue_id), QueueOffset(offset))

@@ -112,6 +112,10 @@ class OffsetTable(EntryTable):
         """The offset up to which the group has fetched, -1 if unknown."""
         return _look_up(self._pulled, group, topic, queue_id)
 
+    def pulled_queues(self, group: str, topic: str) -> Mapping[int, int]:
+        """The same of each queue for which it is known, not to be changed."""
+        return self._pulled.get(group, {}).get(topic, _NO_QUEUES)
+
     def commit_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Note how far the group has fetched (not saved; shown in consume stats)."""
         _queues(self._pulled, group, topic)[queue_id] = offset

@@ -10,6 +10,7 @@ They begin anew with each start and each change of the master, as those of Rocke
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rocketlake.base.clock import Clock
@@ -59,6 +60,10 @@ class InFlight:
             del seconds[second]
             if not seconds:
                 del self._counts[key]
+
+    def __iter__(self) -> Iterator[_Key]:
+        """Groups and queues with messages in flight."""
+        return iter(self._counts)
 
     def of(self, key: _Key) -> InFlightCount:
         """The messages of this queue."""

@@ -12,7 +12,7 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import field
@@ -74,6 +74,10 @@ class OrderTable(SavedTable):
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self._in_flight: dict[_Key, _InFlight] = {}
+
+    def __iter__(self) -> Iterator[_Key]:
+        """Groups and queues that were popped in order."""
+        return iter(self._in_flight)
 
     def blocked_until(self, key: _Key, attempt_id: str | None) -> int:
         """When the queue hands out again, ms; 0: now, also for the attempt that has its messages."""

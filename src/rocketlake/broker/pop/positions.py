@@ -55,6 +55,10 @@ class PopPositions:
         """Moves that are not committed yet."""
         return len(self._unsafe)
 
+    def __iter__(self) -> Iterator[_Key]:
+        """Groups and queues with such moves."""
+        return iter(self._next)
+
     def next_offset(self, group: str, topic: str, queue_id: int) -> int:
         """The offset to go on at, -1 if the group has none yet. A reset that waits is taken by this call."""
         restart = self._offsets.take_reset(group, topic, queue_id)

@@ -35,6 +35,10 @@ class PopProgress:
         self._orders = orders
         self._in_flight = in_flight
 
+    def places(self) -> set[tuple[str, str]]:
+        """Groups and topics with something popped and not committed. Of others the committed offset tells all."""
+        return {(group, topic) for part in (self._positions, self._orders, self._in_flight) for group, topic, _ in part}
+
     def of(self, group: str, topic: str, queue_id: int) -> Popped:
         """This group in this queue."""
         key = group, topic, queue_id

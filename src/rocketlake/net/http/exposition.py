@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_LINES_AT_ONCE: Final = 100
+_LINES_AT_ONCE: Final = 250
 _WORK_SECONDS: Final = 0.001
 _REST_SECONDS: Final = 0.002
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
