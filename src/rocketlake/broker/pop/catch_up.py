@@ -31,7 +31,7 @@ from rocketlake.store.message_store import MessageStore
 
 __all__ = ["PopCatchUp"]
 
-_ENTRIES = 256
+_ENTRIES = 64
 _WITHOUT_MARK = 10_000
 """So many of the newest records of the timer topic are looked at, if nothing says how far the offsets tell."""
 _PAUSE_SECONDS = 0.05

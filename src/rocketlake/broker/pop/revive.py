@@ -47,8 +47,8 @@ _log = get_logger(__name__)
 
 _READ_COUNT = 32
 _READ_BYTES = 1 << 20
-_REVIVE_BATCH = 16
-"""Check points that are dealt with before other work gets a turn."""
+_TURN_SECONDS = 0.002
+"""Messages are brought back for so long before other work gets a turn."""
 _OPEN_MAX = 100_000
 """Above it no more check points are kept than are needed to know which of them are due."""
 
@@ -119,6 +119,8 @@ class ReviveQueue:
         """The newest tick of the timer of which a record is read: all records of earlier ticks came before it."""
         self._before = PhysicalOffset(0)
         """The end of the log at the start."""
+        self._turn_end = 0.0
+        """Monotonic seconds."""
 
     def start(self) -> None:
         """Go on behind the last record that is known to be done with."""
@@ -153,13 +155,11 @@ class ReviveQueue:
         while self._has_room() and await self._store.read(self._read_next):
             await self._clock.sleep(0)
         self._read_ms = max(self._read_ms, delivered_ms if self._next >= end else self._tick_ms)
-        due = [key for key, each in self._open.items() if each.point.due_ms < self._read_ms]
-        for first in range(0, len(due), _REVIVE_BATCH):
-            for key in due[first : first + _REVIVE_BATCH]:
-                if not self._open[key].left or await self._store.read(partial(self._bring_back, self._open[key])):
-                    del self._open[key]
-            self._note_done()
-            await self._clock.sleep(0)
+        self._turn_end = self._clock.monotonic() + _TURN_SECONDS
+        for key in [key for key, each in self._open.items() if each.point.due_ms < self._read_ms]:
+            if not self._open[key].left or await self._bring_back(self._open[key]):
+                del self._open[key]
+            await self._rest()
         for key in [key for key, early in self._early.items() if early.read_ms < self._read_ms]:
             del self._early[key]
         self._note_done()
@@ -224,8 +224,8 @@ class ReviveQueue:
 
     # -- bringing back -------------------------------------------------------------------------------------------------
 
-    def _bring_back(self, opened: _Open) -> bool:
-        """Put what is not acknowledged into the retry topic; False: not all of it yet. Raises NotInMemory."""
+    async def _bring_back(self, opened: _Open) -> bool:
+        """Put what is not acknowledged into the retry topic; False: not all of it yet."""
         point = opened.point
         key = point.group, point.topic, point.queue_id
         why = self._why_not(point)
@@ -236,17 +236,29 @@ class ReviveQueue:
         if not self._retries.is_ready(point):
             return False
         for offset in sorted(opened.left):
-            message = self._message(point, offset)
-            is_there = (
-                message is not None
-                and opened.record_at < self._before
-                and self._retries.has_copy(message, point, opened.record_at)
-            )
-            if message is not None and not is_there and not self._retries.put(message, point):
+            if not await self._store.read(partial(self._bring_one_back, opened, offset)):
                 return False
             opened.left.discard(offset)
             self._in_flight.take(key, point.due_ms)
+            await self._rest()
         return True
+
+    def _bring_one_back(self, opened: _Open, offset: int) -> bool:
+        """Put one message there, unless its copy is there. Raises NotInMemory."""
+        point = opened.point
+        message = self._message(point, offset)
+        if message is None or (
+            opened.record_at < self._before and self._retries.has_copy(message, point, opened.record_at)
+        ):
+            return True
+        return self._retries.put(message, point)
+
+    async def _rest(self) -> None:
+        """Called between small pieces of work: other work gets a turn when this one's is over."""
+        if self._clock.monotonic() >= self._turn_end:
+            self._note_done()
+            await self._clock.sleep(0)
+            self._turn_end = self._clock.monotonic() + _TURN_SECONDS
 
     def _why_not(self, point: CheckPoint) -> str:
         if self._topics.get(point.topic) is None:
