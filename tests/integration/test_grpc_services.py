@@ -95,12 +95,11 @@ async def test_a_renewed_message_is_acknowledged_by_the_receipt_that_its_client_
         )
         message = responses[1].message
         text = message.system_properties.receipt_handle
-        (held,) = proxy.renewals.held.values()
-        before = held.receipt
-        await proxy.renewals.renew(held)
-        assert held.receipt.expires_ms > before.expires_ms
+        before = proxy.renewals.receipt(text)
+        await proxy.renewals.renew(text)
+        assert proxy.renewals.receipt(text).expires_ms > before.expires_ms
         assert (await client.ack("T", "g", message)).status.code == v2.Code.OK
-        assert text not in proxy.renewals.held
+        assert text not in proxy.renewals
 
 
 async def _tell_settings(client: Any, group: str) -> None:

@@ -126,8 +126,7 @@ class Receives:
             return
         code = v2.Code.OK if found else v2.Code.MESSAGE_NOT_FOUND
         if request.auto_renew:
-            for each in found:
-                self._renewals.hold(caller.client_id, asked.topic, asked.group, each.receipt)
+            self._renewals.hold(caller.client_id, asked.topic, asked.group, [each.receipt for each in found])
         head = _bytes(status=status(code, "" if found else "no new message"))
         tail = _bytes(delivery_timestamp=timestamp(self._clock.now_ms()))
         call.answer(head, *[each.response for each in found], tail)

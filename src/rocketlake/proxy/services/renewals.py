@@ -5,24 +5,27 @@ Must not know   calls of gRPC.
 
 Only this proxy knows a new receipt. Where it ends, or the client comes to another proxy, a message comes again when its
 time is over: that costs a duplicate, and loses nothing. Apache's proxy does the same.
+
+Most messages are acknowledged within their first invisible time. Until then one is an entry of a table and no more;
+what the messages of one receive have in common stands once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.proxy.convert.receipts import Receipt
-from rocketlake.proxy.services.received import RETURNED_MS, Received
+from rocketlake.proxy.services.received import RETURNED_MS
 
-__all__ = ["FIRST_INVISIBLE_MS", "Renewals"]
+__all__ = ["FIRST_INVISIBLE_MS", "HELD_MAX", "Changes", "Renewals"]
 
 _log: Final = get_logger(__name__)
 
@@ -34,16 +37,38 @@ _AHEAD_MS: Final = 10_000
 _LONGEST_MS: Final = 3 * 60 * _MINUTE_MS
 """A message that is held for so long is renewed no more: its client hangs."""
 _FAILURES_MAX: Final = 3
-_HELD_MAX: Final = 200_000
+HELD_MAX: Final = 1_000_000
+"""A message above it is not renewed, and the log says so: it comes again after a minute."""
+_ASKED_AT_ONCE: Final = 64
+"""Requests about held messages that are under way to one broker."""
+
+
+class Changes(Protocol):
+    """Asks brokers (received.py)."""
+
+    async def change(self, topic: str, group: str, receipt: Receipt, invisible_ms: int) -> Receipt:
+        """Have the message come again after this time. Returns its new receipt. RemoteError, LinkError."""
+
+
+class _Receive(NamedTuple):
+    """What the messages of one receive have in common."""
+
+    client_id: str
+    topic: str
+    group: str
+    broker_name: str
+    since_ms: int
+    """When they came. The broker's clock may be another."""
 
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    client_id: str
-    topic: str
-    group: str
+    """A message whose receipt is renewed, was renewed, or is being acknowledged."""
+
+    of: _Receive
     receipt: Receipt
-    since_ms: int
+    due_ms: int
+    """Its invisible time ends then, by the clock of this proxy."""
     renewed: int = 0
     failures: int = 0
     is_over: bool = False
@@ -54,26 +79,53 @@ class _Held:
 
 
 class Renewals(Service):
-    """Of one proxy."""
+    """Of one proxy. Messages are named by the text of the receipt that their client has."""
 
-    def __init__(self, received: Received, is_connected: Callable[[str], bool], clock: Clock) -> None:
+    def __init__(
+        self, received: Changes, is_connected: Callable[[str], bool], clock: Clock, *, held_max: int = HELD_MAX
+    ) -> None:
         """`is_connected`: says if this client has its stream of commands open. Without it nothing is renewed."""
         super().__init__("proxy-renewals", clock)
         self._received = received
         self._is_connected = is_connected
-        self.held: dict[str, _Held] = {}
-        """By the receipt that the client has."""
+        self._held_max = held_max
+        self._fresh: dict[str, _Receive] = {}
+        """Messages in their first invisible time, oldest first."""
+        self._acking: dict[str, _Receive] = {}
+        """Those of them whose acknowledgement is under way (see `begin`)."""
+        self._held: dict[str, _Held] = {}
+        self._renewing: set[str] = set()
+        """Brokers that are asked to renew messages."""
         self._warnings = RareWarnings(_log, clock=self._clock)
 
     async def start(self) -> None:
         """Renew from now on."""
         await super().start()
-        self.every("renew", _LOOK_SECONDS, self._look)
+        self.every("renew", _LOOK_SECONDS, self.look)
 
-    def hold(self, client_id: str, topic: str, group: str, receipt: Receipt) -> None:
-        """The client has this message, and wants it kept."""
-        if len(self.held) < _HELD_MAX:
-            self.held[str(receipt)] = _Held(client_id, topic, group, receipt, self._clock.now_ms())
+    def __len__(self) -> int:
+        """Messages that are kept invisible."""
+        return len(self._fresh) + len(self._acking) + len(self._held)
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._fresh or text in self._acking or text in self._held
+
+    def hold(self, client_id: str, topic: str, group: str, receipts: Sequence[Receipt]) -> None:
+        """The client has these messages of one pop, and wants them kept."""
+        if not receipts:
+            return
+        receive = _Receive(client_id, topic, group, receipts[0].handle.broker_name, self._clock.now_ms())
+        for receipt in receipts:
+            if len(self) < self._held_max:
+                self._fresh[str(receipt)] = receive
+            else:
+                self._warnings.warn(
+                    "full",
+                    "a message of group %s is not renewed, and comes again after %d s: this proxy keeps %d already",
+                    *(group, FIRST_INVISIBLE_MS // 1000, self._held_max),
+                )
+
+    # -- acknowledgements ----------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def settle(self, text: str) -> AsyncGenerator[Receipt, None]:
@@ -81,7 +133,7 @@ class Renewals(Service):
 
         Refused: the text is no receipt.
         """
-        held = self.held.get(text)
+        held = self._find(text)
         if held is None:
             yield Receipt.parse(text)
             return
@@ -91,62 +143,119 @@ class Renewals(Service):
 
     def is_free(self, text: str) -> bool:
         """True if neither a renewal nor an acknowledgement of this message is under way."""
-        held = self.held.get(text)
-        return held is None or not (held.lock.locked() or held.is_asked)
+        held = self._held.get(text)
+        return text not in self._acking and (held is None or not (held.lock.locked() or held.is_asked))
 
     def receipt(self, text: str) -> Receipt:
         """The receipt that counts now. Refused: the text is no receipt."""
-        held = self.held.get(text)
+        held = self._held.get(text)
         return Receipt.parse(text) if held is None else held.receipt
 
     def begin(self, text: str) -> None:
         """`settle` without a task: from here to `finish` the message is not renewed. It must be free."""
-        held = self.held.get(text)
-        if held is not None:
-            held.is_asked = True
+        receive = self._fresh.pop(text, None)
+        if receive is not None:
+            self._acking[text] = receive
+        elif text in self._held:
+            self._held[text].is_asked = True
 
     def finish(self, text: str, *, is_done: bool) -> None:
         """See `begin`. `is_done`: the message is renewed no more."""
-        held = self.held.get(text)
-        if held is not None:
-            held.is_asked = False
+        receive = self._acking.pop(text, None)
+        if receive is not None and not is_done:
+            self._set_apart(text, receive)
+        elif text in self._held:
+            self._held[text].is_asked = False
             if is_done:
                 self._end(text)
 
+    # -- renewals ------------------------------------------------------------------------------------------------------
+
     def client_left(self, client_id: str) -> None:
         """The client has said that it goes: what it holds comes again soon."""
-        for text, held in list(self.held.items()):
-            if held.client_id == client_id:
-                self._end(text)
-                self.spawn("give back", self._change(held, RETURNED_MS))
+        texts = [text for text, receive in self._fresh.items() if receive.client_id == client_id]
+        texts += [text for text, held in self._held.items() if held.of.client_id == client_id]
+        if texts:
+            self.spawn("give back", self._some_at_once(texts, self._give_back))
 
-    def _end(self, text: str) -> None:
-        held = self.held.pop(text, None)
-        if held is not None:
-            held.is_over = True
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Renew what is due soon, forget what is over."""
         now_ms = self._clock.now_ms()
-        due = []
-        for text, held in list(self.held.items()):
-            left_ms = held.receipt.expires_ms - now_ms
-            if left_ms <= 0 or now_ms - held.since_ms > _LONGEST_MS or held.failures >= _FAILURES_MAX:
-                self._end(text)
-            elif left_ms <= _AHEAD_MS and self._is_connected(held.client_id):
-                due.append(held)
-        for held in due:
-            self.spawn("renew", self.renew(held))
+        due: dict[str, list[str]] = {}
+        over = []
+        for text, receive in self._fresh.items():
+            left_ms = receive.since_ms + FIRST_INVISIBLE_MS - now_ms
+            if left_ms > _AHEAD_MS:
+                break  # the others came later
+            if left_ms <= 0:
+                over.append(text)
+            elif self._is_connected(receive.client_id):
+                due.setdefault(receive.broker_name, []).append(text)
+        for text, held in self._held.items():
+            left_ms = held.due_ms - now_ms
+            if left_ms <= 0 or now_ms - held.of.since_ms > _LONGEST_MS or held.failures >= _FAILURES_MAX:
+                over.append(text)
+            elif left_ms <= _AHEAD_MS and self._is_connected(held.of.client_id):
+                due.setdefault(held.of.broker_name, []).append(text)
+        for text in over:
+            self._end(text)
+        for broker_name, texts in due.items():
+            # A broker that does not answer keeps no other waiting. Of one that is slow the next look finds the rest.
+            if broker_name not in self._renewing:
+                self._renewing.add(broker_name)
+                self.spawn("renew", self._renew_all(broker_name, texts))
 
-    async def renew(self, held: _Held) -> None:
+    async def _renew_all(self, broker_name: str, texts: list[str]) -> None:
+        try:
+            await self._some_at_once(texts, self.renew)
+        finally:
+            self._renewing.discard(broker_name)
+
+    async def _some_at_once(self, texts: list[str], do: Callable[[str], Awaitable[None]]) -> None:
+        for first in range(0, len(texts), _ASKED_AT_ONCE):
+            await asyncio.gather(*[do(text) for text in texts[first : first + _ASKED_AT_ONCE]])
+
+    async def renew(self, text: str) -> None:
         """Make its invisible time longer, unless its client is done with it meanwhile."""
+        held = self._find(text)
+        if held is None:
+            return
         async with held.lock:
             if not held.is_over and not held.is_asked:
                 await self._change(held, _STEPS_MS[min(held.renewed, len(_STEPS_MS) - 1)])
 
+    async def _give_back(self, text: str) -> None:
+        held = self._find(text)
+        if held is None:
+            return
+        async with held.lock:
+            if not held.is_over and not held.is_asked:
+                self._end(text)
+                await self._change(held, RETURNED_MS)
+
     async def _change(self, held: _Held, invisible_ms: int) -> None:
+        of = held.of
         try:
-            held.receipt = await self._received.change(held.topic, held.group, held.receipt, invisible_ms)
+            held.receipt = await self._received.change(of.topic, of.group, held.receipt, invisible_ms)
+            held.due_ms = self._clock.now_ms() + invisible_ms
             held.renewed += 1
         except RocketLakeError as error:
             held.failures += 1
-            self._warnings.warn(held.group, "a message of group %s is not renewed: %s", held.group, error)
+            self._warnings.warn(of.group, "a message of group %s is not renewed: %s", of.group, error)
+
+    # -- the table -----------------------------------------------------------------------------------------------------
+
+    def _find(self, text: str) -> _Held | None:
+        """The held message with a lock of its own; None if it is not held, or being acknowledged without one."""
+        receive = self._fresh.pop(text, None)
+        return self._held.get(text) if receive is None else self._set_apart(text, receive)
+
+    def _set_apart(self, text: str, receive: _Receive) -> _Held:
+        held = self._held[text] = _Held(receive, Receipt.parse(text), receive.since_ms + FIRST_INVISIBLE_MS)
+        return held
+
+    def _end(self, text: str) -> None:
+        self._fresh.pop(text, None)
+        held = self._held.pop(text, None)
+        if held is not None:
+            held.is_over = True
