@@ -1,7 +1,8 @@
 """POP_MESSAGE: a consumer takes messages of a topic for a while.
 
-Owns        the order of the steps of a pop, how long it waits for messages.
-Must not know   the checks (rights/pop.py), how queues are read (pop/pop_reads.py), what wakes a pop (pop/pop_hold.py).
+Owns        the order of the steps of a pop.
+Must not know   the checks (rights/pop.py), how queues are read (pop/pop_reads.py), how a pop waits
+                (pop/waiting_pops.py), what wakes it (pop/pop_hold.py).
 
 A pop of a new group waits until the group is on disk. One that finds nothing waits until its time is up. One that is
 woken is served from the first check on, and waits again if another consumer was faster. A pop that got messages while
@@ -16,17 +17,16 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
-from rocketlake.broker.held.wait_list import Waiter
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
 from rocketlake.broker.pop.popped import Popped
+from rocketlake.broker.pop.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.quotas.quotas import Quotas
-from rocketlake.broker.rights.pop import PopRight, PopRights
+from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.tables.table_saver import TableSaver
 from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE
-from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -34,11 +34,6 @@ from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetStatus
 
 __all__ = ["PopMessage"]
-
-_TOO_OLD_MS = 500
-_ANSWER_MS = 50
-"""A pop is answered so long before its consumer gives up."""
-_LOADS_MAX = 100
 
 
 class PopMessage:
@@ -60,7 +55,7 @@ class PopMessage:
         clock: Clock,
     ) -> None:
         """`is_ready`: True once it is known what was handed out before the start."""
-        self._config = config
+        self._waiting = WaitingPops(config, store, hold, clock)
         self._store = store
         self._groups = groups
         self._saver = saver
@@ -75,12 +70,7 @@ class PopMessage:
     def pop(self, request: Request) -> Reply | Held:
         """Serve the request: at once, or when a message comes."""
         header = request.header(PopHeader)
-        now_ms = self._clock.now_ms()
-        if header.born_time <= 0:
-            header.born_time = now_ms
-        if now_ms - header.born_time - header.poll_time > _TOO_OLD_MS:
-            return Reply(ResponseCode.POLLING_TIMEOUT, remark="the pop message is too old")
-        return self._serve(request, header)
+        return self._waiting.begin(header) or self._serve(request, header)
 
     def _serve(self, request: Request, header: PopHeader, loads: int = 0) -> Reply | Held:
         try:
@@ -111,9 +101,11 @@ class PopMessage:
             if found.rest > 0:
                 self._hold.wake_one(_key(header))
             return _answer(ResponseCode.SUCCESS, GetStatus.FOUND, pop, found)
-        if found.cold and loads < _LOADS_MAX:
-            return self._load(request, header, found, loads)
-        return self._wait(request, header, right, pop, found)
+        if found.cold and loads < LOADS_MAX:
+            return self._waiting.load(request, found.cold, partial(self._serve, header=header, loads=loads + 1))
+        again = partial(self._serve, header=header)
+        code = self._waiting.wait(request, header, _key(header), found, again, right.match)
+        return HELD if code is None else _answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, pop, found)
 
     def _once_saved(self, request: Request, header: PopHeader) -> Held:
         """Serve the pop when its group survives a crash: without it, its acknowledgements would mean nothing."""
@@ -124,7 +116,7 @@ class PopMessage:
                 request.answer(Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=what))
                 return
             self._groups.unsaved.discard(header.consumer_group)
-            self._hold.resume_soon(partial(self._again, request, header))
+            self._waiting.soon(request, partial(self._serve, header=header))
 
         self._saver.when_saved(saved)
         return HELD
@@ -143,49 +135,6 @@ class PopMessage:
     def _spend(self, request: Request, header: PopHeader, requests: int, size: int) -> None:
         if self._quotas.is_any:
             self._quotas.spend_out(request.user, header.topic, requests, size)
-
-    def _wait(self, request: Request, header: PopHeader, right: PopRight, pop: Pop, found: Popped) -> Reply | Held:
-        left_ms = header.born_time + header.poll_time - _ANSWER_MS - self._clock.now_ms()
-        key = _key(header)
-        code = ResponseCode.POLLING_TIMEOUT
-        if header.poll_time > 0 and left_ms > 0 and not self._hold.is_closed:
-            if (
-                self._hold.has_room(request.asker)
-                and self._hold.count_at(key) < self._config.now.held_pops_of_queue_max
-            ):
-                again = partial(self._again, request, header)
-                if found.is_more:
-                    self._hold.resume_soon(again)
-                else:
-                    if found.free_ms:  # it looks again when the queue is free
-                        left_ms = max(1, min(left_ms, found.free_ms - pop.pop_ms))
-                    self._hold.hold(Waiter(key, -1, right.match, request.asker, again), left_ms)
-                return HELD
-            code = ResponseCode.POLLING_FULL
-        return _answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, pop, found)
-
-    def _again(self, request: Request, header: PopHeader, loads: int = 0) -> None:
-        """Serve a pop that waited. One whose consumer reads no answers takes no messages."""
-        if request.asker.closed:
-            return
-        if self._hold.is_closed or not request.asker.writable:
-            request.answer(Reply(ResponseCode.POLLING_TIMEOUT, remark="ask again"))
-            return
-        reply = run_handler(lambda request: self._serve(request, header, loads), request)
-        if isinstance(reply, Reply):
-            request.answer(reply)
-
-    def _load(self, request: Request, header: PopHeader, found: Popped, loads: int) -> Held:
-        """Serve the pop when a worker has read what it needs from disk."""
-
-        def loaded(error: Exception | None) -> None:
-            if error is not None:
-                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
-            else:
-                self._hold.resume_soon(partial(self._again, request, header, loads + 1))
-
-        self._store.load(found.cold, loaded)
-        return HELD
 
 
 def _nobody_waits(_error: Exception | None) -> None:

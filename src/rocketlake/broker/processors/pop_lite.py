@@ -1,7 +1,8 @@
 """POP_LITE_MESSAGE: a client takes messages of the lite topics that it subscribes to.
 
-Owns        which of its lite topics a pop looks at, what is handed out, how long it waits.
-Must not know   the checks (rights/lite.py), how a light queue is read (lite/light_reads.py).
+Owns        which of its lite topics a pop looks at, what is handed out.
+Must not know   the checks (rights/lite.py), how a light queue is read (lite/light_reads.py), how a pop waits
+                (pop/waiting_pops.py).
 
 A lite topic stays among those worth a look until nothing of it is left and nothing is in flight. So a message that is
 not acknowledged in time comes again by itself.
@@ -15,15 +16,15 @@ from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.held.wait_list import Waiter, WaitList
+from rocketlake.broker.held.wait_list import WaitList
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
+from rocketlake.broker.pop.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.model.pop import ORDER_REVIVE_QUEUE
-from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.lite import PopLiteHeader, PopLiteReplyHeader
 from rocketlake.protocol.limits import FRAME_BYTES_MAX
@@ -33,9 +34,6 @@ from rocketlake.store.results import ColdPart, GetStatus
 
 __all__ = ["LiteHold", "PopLite"]
 
-_TOO_OLD_MS = 500
-_ANSWER_MS = 50
-_LOADS_MAX = 100
 _BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 
 LiteHold = WaitList[tuple[str, str]]
@@ -71,13 +69,12 @@ class PopLite:
         clock: Clock,
     ) -> None:
         """`is_ready`: True once all light queues are known."""
-        self._config = config
+        self._waiting = WaitingPops(config, store, hold, clock)
         self._store = store
         self._rights = rights
         self._subscriptions = subscriptions
         self._reads = reads
         self._progress = progress
-        self._hold = hold
         self._stats = stats
         self._is_ready = is_ready
         self._clock = clock
@@ -85,12 +82,7 @@ class PopLite:
     def pop(self, request: Request) -> Reply | Held:
         """Serve the request: at once, or when a message comes."""
         header = request.header(PopLiteHeader)
-        now_ms = self._clock.now_ms()
-        if header.born_time <= 0:
-            header.born_time = now_ms
-        if now_ms - header.born_time - header.poll_time > _TOO_OLD_MS:
-            return Reply(ResponseCode.POLLING_TIMEOUT, remark="the pop message is too old")
-        return self._serve(request, header)
+        return self._waiting.begin(header) or self._serve(request, header)
 
     def _serve(self, request: Request, header: PopLiteHeader, loads: int = 0) -> Reply | Held:
         try:
@@ -105,9 +97,11 @@ class PopLite:
         if found.records:
             self._stats.count_get(header.consumer_group, header.topic, len(found.records), found.size)
             return _answer(ResponseCode.SUCCESS, GetStatus.FOUND, header, pop_ms, found)
-        if found.cold and loads < _LOADS_MAX:
-            return self._load(request, header, found.cold, loads)
-        return self._wait(request, header, pop_ms, found)
+        if found.cold and loads < LOADS_MAX:
+            return self._waiting.load(request, found.cold, partial(self._serve, header=header, loads=loads + 1))
+        key = header.client_id, header.consumer_group
+        code = self._waiting.wait(request, header, key, found, partial(self._serve, header=header))
+        return HELD if code is None else _answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, header, pop_ms, found)
 
     def _read(self, header: PopLiteHeader, subscriber: Subscriber, pop_ms: int, found: _Found) -> None:
         count = max(1, header.max_msg_num)
@@ -143,47 +137,6 @@ class PopLite:
             found.is_more = True
         else:
             del subscriber.ready[lite]
-
-    def _wait(self, request: Request, header: PopLiteHeader, pop_ms: int, found: _Found) -> Reply | Held:
-        left_ms = header.born_time + header.poll_time - _ANSWER_MS - self._clock.now_ms()
-        code = ResponseCode.POLLING_TIMEOUT
-        if header.poll_time > 0 and left_ms > 0 and not self._hold.is_closed:
-            key = header.client_id, header.consumer_group
-            most = self._config.now.held_pops_of_queue_max
-            if self._hold.has_room(request.asker) and self._hold.count_at(key) < most:
-                again = partial(self._again, request, header)
-                if found.is_more:
-                    self._hold.resume_soon(again)
-                else:
-                    if found.free_ms:
-                        left_ms = max(1, min(left_ms, found.free_ms - pop_ms))
-                    self._hold.hold(Waiter(key, -1, None, request.asker, again), left_ms)
-                return HELD
-            code = ResponseCode.POLLING_FULL
-        return _answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, header, pop_ms, found)
-
-    def _again(self, request: Request, header: PopLiteHeader, loads: int = 0) -> None:
-        """Serve a pop that waited. One whose consumer reads no answers takes no messages."""
-        if request.asker.closed:
-            return
-        if self._hold.is_closed or not request.asker.writable:
-            request.answer(Reply(ResponseCode.POLLING_TIMEOUT, remark="ask again"))
-            return
-        reply = run_handler(lambda request: self._serve(request, header, loads), request)
-        if isinstance(reply, Reply):
-            request.answer(reply)
-
-    def _load(self, request: Request, header: PopLiteHeader, cold: list[ColdPart], loads: int) -> Held:
-        """Serve the pop when a worker has read what it needs from disk."""
-
-        def loaded(error: Exception | None) -> None:
-            if error is not None:
-                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
-            else:
-                self._hold.resume_soon(partial(self._again, request, header, loads + 1))
-
-        self._store.load(cold, loaded)
-        return HELD
 
 
 def _answer(code: int, status: GetStatus, header: PopLiteHeader, pop_ms: int, found: _Found) -> Reply:

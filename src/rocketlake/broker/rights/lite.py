@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
-from rocketlake.broker.rights.pop import MESSAGES_MAX
+from rocketlake.broker.rights.pop import check_pop, topic_to_pop
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.lite import is_lite_topic
-from rocketlake.model.topic import Perm
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LiteRights"]
@@ -32,19 +31,8 @@ class LiteRights:
 
     def admit(self, parent: str, group: str, messages: int) -> None:
         """Let a pop in, or raise Refused."""
-        config = self._config.now
-        if not Perm.is_readable(config.permission):
-            raise Refused(f"the broker[{config.broker_name}] pop message is forbidden", code=ResponseCode.NO_PERMISSION)
-        if messages > MESSAGES_MAX:
-            raise Refused(
-                f"the broker[{config.broker_name}] pop message's num is greater than {MESSAGES_MAX}",
-                code=ResponseCode.INVALID_PARAMETER,
-            )
-        topic = self._topics.get(parent)
-        if topic is None:
-            raise Refused(f"topic[{parent}] not exist, apply first please!", code=ResponseCode.TOPIC_NOT_EXIST)
-        if not topic.is_readable:
-            raise Refused(f"the topic[{parent}] peeking message is forbidden", code=ResponseCode.NO_PERMISSION)
+        check_pop(self._config.now, messages)
+        topic = topic_to_pop(self._topics, parent)
         if not is_lite_topic(topic):
             raise Refused(
                 f"topic {parent} is no parent of lite topics",

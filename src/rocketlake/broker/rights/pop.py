@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from rocketlake.base.errors import UsageError
-from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.property_filter import record_test
 from rocketlake.broker.rights.refusal import Refused
@@ -22,9 +22,9 @@ from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["MESSAGES_MAX", "PopAsked", "PopRight", "PopRights"]
+__all__ = ["PopAsked", "PopRight", "PopRights", "check_pop", "topic_to_pop"]
 
-MESSAGES_MAX = 32
+_MESSAGES_MAX = 32
 """Most messages of one pop."""
 
 
@@ -61,13 +61,7 @@ class PopRights:
     def admit(self, asked: PopAsked, messages: int, expression: str | None, expression_type: str | None) -> PopRight:
         """Let a pop in, or raise Refused."""
         config = self._config.now
-        if not Perm.is_readable(config.permission):
-            raise Refused(f"the broker[{config.broker_name}] pop message is forbidden", code=ResponseCode.NO_PERMISSION)
-        if messages > MESSAGES_MAX:
-            raise Refused(
-                f"the broker[{config.broker_name}] pop message's num is greater than {MESSAGES_MAX}",
-                code=ResponseCode.INVALID_PARAMETER,
-            )
+        check_pop(config, messages)
         if not self._timer_enabled:
             raise Refused(
                 f"the broker[{config.broker_name}] pop message is forbidden because timerWheelEnable is false",
@@ -80,9 +74,7 @@ class PopRights:
 
     def readable(self, asked: PopAsked) -> tuple[TopicConfig, GroupConfig]:
         """The topic and the group, if the group may read the queue; or Refused."""
-        topic = self.topic(asked.topic)
-        if not topic.is_readable:
-            raise Refused(f"the topic[{topic.name}] peeking message is forbidden", code=ResponseCode.NO_PERMISSION)
+        topic = topic_to_pop(self._topics, asked.topic)
         if asked.queue_id >= topic.read_queues:
             raise Refused(
                 f"queueId[{asked.queue_id}] is illegal, topic:[{topic.name}] topicConfig.readQueueNums:"
@@ -99,22 +91,41 @@ class PopRights:
             raise Refused(f"subscription group no permission, {group.name}", code=ResponseCode.NO_PERMISSION)
         return topic, group
 
-    def topic(self, name: str) -> TopicConfig:
-        """A topic that is there; or Refused."""
-        topic = self._topics.get(name)
-        if topic is None:
-            raise Refused(f"topic[{name}] not exist, apply first please!", code=ResponseCode.TOPIC_NOT_EXIST)
-        return topic
-
     def acknowledged(self, name: str, queue_id: int) -> TopicConfig:
         """The topic of a message that is acknowledged; or Refused."""
-        topic = self.topic(name)
+        topic = _existing(self._topics, name)
         if not 0 <= queue_id < topic.read_queues:
             raise Refused(
                 f"queueId[{queue_id}] is illegal, topic:[{topic.name}] topicConfig.readQueueNums:[{topic.read_queues}]",
                 code=ResponseCode.MESSAGE_ILLEGAL,
             )
         return topic
+
+
+def check_pop(config: BrokerConfig, messages: int) -> None:
+    """Refused, if nobody may read from the broker, or for more messages than a pop may ask for."""
+    if not Perm.is_readable(config.permission):
+        raise Refused(f"the broker[{config.broker_name}] pop message is forbidden", code=ResponseCode.NO_PERMISSION)
+    if messages > _MESSAGES_MAX:
+        raise Refused(
+            f"the broker[{config.broker_name}] pop message's num is greater than {_MESSAGES_MAX}",
+            code=ResponseCode.INVALID_PARAMETER,
+        )
+
+
+def topic_to_pop(topics: TopicTable, name: str) -> TopicConfig:
+    """A topic that is there and may be read; or Refused."""
+    topic = _existing(topics, name)
+    if not topic.is_readable:
+        raise Refused(f"the topic[{name}] peeking message is forbidden", code=ResponseCode.NO_PERMISSION)
+    return topic
+
+
+def _existing(topics: TopicTable, name: str) -> TopicConfig:
+    topic = topics.get(name)
+    if topic is None:
+        raise Refused(f"topic[{name}] not exist, apply first please!", code=ResponseCode.TOPIC_NOT_EXIST)
+    return topic
 
 
 def _filter(topic: str, expression: str | None, expression_type: str | None) -> tuple[Subscription, TagTest | None]:

@@ -1,0 +1,115 @@
+"""Pops that are not answered at once: those that wait for a message, and those that wait for a worker's read.
+
+Owns        how long a pop waits and how many may, how one is taken up again.
+Must not know   what is popped, what a pop finds, what wakes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from rocketlake.base.clock import Clock
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.held.wait_list import Waiter, WaitList
+from rocketlake.filter.tag import TagTest
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import ColdPart
+
+__all__ = ["LOADS_MAX", "Nothing", "WaitingPops"]
+
+LOADS_MAX = 100
+"""A pop is held for so many reads of a worker, one after the other."""
+_TOO_OLD_MS = 500
+_ANSWER_MS = 50
+"""A pop is answered so long before its consumer gives up."""
+
+_K = TypeVar("_K", bound=Hashable)
+
+
+class _Asked(Protocol):
+    """The times of a pop's header, in ms."""
+
+    born_time: int
+    poll_time: int
+
+
+class Nothing(Protocol):
+    """What a pop found that found no message."""
+
+    is_more: bool
+    """Not all was looked at."""
+    free_ms: int
+    """When the first messages that are in flight may be handed out again; 0 if there are none."""
+
+
+class WaitingPops(Generic[_K]):
+    """Of one kind."""
+
+    def __init__(self, config: LiveConfig, store: MessageStore, hold: WaitList[_K], clock: Clock) -> None:
+        self._config = config
+        self._store = store
+        self._hold = hold
+        self._clock = clock
+
+    def begin(self, asked: _Asked) -> Reply | None:
+        """Note when the pop came, if it does not say so itself. A reply if its consumer has given it up."""
+        now_ms = self._clock.now_ms()
+        if asked.born_time <= 0:
+            asked.born_time = now_ms
+        if now_ms - asked.born_time - asked.poll_time > _TOO_OLD_MS:
+            return Reply(ResponseCode.POLLING_TIMEOUT, remark="the pop message is too old")
+        return None
+
+    def wait(
+        self, request: Request, asked: _Asked, key: _K, found: Nothing, again: Handler, match: TagTest | None = None
+    ) -> ResponseCode | None:
+        """Hold a pop at `key` until it is woken or its time is up, then serve it by `again`; or the code of its answer.
+
+        `match`: the tag codes that concern it; None: any.
+        """
+        now_ms = self._clock.now_ms()
+        left_ms = asked.born_time + asked.poll_time - _ANSWER_MS - now_ms
+        if asked.poll_time <= 0 or left_ms <= 0 or self._hold.is_closed:
+            return ResponseCode.POLLING_TIMEOUT
+        most = self._config.now.held_pops_of_queue_max
+        if not self._hold.has_room(request.asker) or self._hold.count_at(key) >= most:
+            return ResponseCode.POLLING_FULL
+        if found.is_more:
+            self.soon(request, again)
+        else:
+            if found.free_ms:  # it looks again when the first of them is free
+                left_ms = max(1, min(left_ms, found.free_ms - now_ms))
+            self._hold.hold(Waiter(key, -1, match, request.asker, partial(self._resume, request, again)), left_ms)
+        return None
+
+    def load(self, request: Request, cold: Sequence[ColdPart], again: Handler) -> Held:
+        """Serve the pop by `again` when a worker has read what it needs from disk."""
+
+        def loaded(error: Exception | None) -> None:
+            if error is not None:
+                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
+            else:
+                self.soon(request, again)
+
+        self._store.load(cold, loaded)
+        return HELD
+
+    def soon(self, request: Request, again: Handler) -> None:
+        """Serve the pop by `again` when its turn comes."""
+        self._hold.resume_soon(partial(self._resume, request, again))
+
+    def _resume(self, request: Request, again: Handler) -> None:
+        """One whose consumer reads no answers takes no messages."""
+        if request.asker.closed:
+            return
+        if self._hold.is_closed or not request.asker.writable:
+            request.answer(Reply(ResponseCode.POLLING_TIMEOUT, remark="ask again"))
+            return
+        reply = run_handler(again, request)
+        if isinstance(reply, Reply):
+            request.answer(reply)
