@@ -126,3 +126,14 @@ def test_retries_of_a_group_are_altered(rocketlake: Typed, cluster: EmbeddedClus
             rocketlake("group", "alter", "triers", *words)
     with pytest.raises(RocketLakeError, match="no broker knows group"):
         rocketlake("group", "alter", "strangers", "--tries", "1")
+
+
+def test_attributes_of_a_group(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    rocketlake("group", "create", "chat", "-a", "+lite.bind.topic=sessions", "-a", "+lite.sub.client.quota=7")
+    assert settings(cluster, "chat").attributes == {"lite.bind.topic": "sessions", "lite.sub.client.quota": "7"}
+    rocketlake("group", "alter", "chat", "-a", "+lite.bind.topic=rooms", "-a", "-lite.sub.client.quota")
+    assert settings(cluster, "chat").attributes == {"lite.bind.topic": "rooms"}
+    rocketlake("group", "alter", "chat", "--tries", "3")
+    assert settings(cluster, "chat").attributes == {"lite.bind.topic": "rooms"}
+    with pytest.raises(RocketLakeError, match="unknown attribute 'nothing'"):
+        rocketlake("group", "alter", "chat", "-a", "+nothing=1")

@@ -182,18 +182,27 @@ class Admin:
         """A group's members with what they hold and want, its rates, and its offset and lag in each queue."""
         return await ClusterGroups(self._cluster).state(group, self._clock.now_ms())
 
-    async def create_group(self, group: str, *, tries: int | None = None) -> list[str]:
-        """Make a group on every broker that lacks it; returns their names. `tries`: after the first one, else 16."""
-        return await ClusterGroups(self._cluster).create(group, tries=tries)
+    async def create_group(self, group: str, *, tries: int | None = None, attributes: str = "") -> list[str]:
+        """Make a group on every broker that lacks it; returns their names. `tries`: after the first one, else 16.
+
+        `attributes`: `+a=1,+b=2`.
+        """
+        return await ClusterGroups(self._cluster).create(group, tries=tries, attributes=attributes)
 
     async def alter_group(
-        self, group: str, *, tries: int | None = None, policy: RetryPolicyEntry | None = None
+        self,
+        group: str,
+        *,
+        tries: int | None = None,
+        policy: RetryPolicyEntry | None = None,
+        attributes: str = "",
     ) -> dict[str, GroupEntry]:
-        """Change how often and when failed messages come again; returns the settings by broker.
+        """Change how often and when failed messages come again; returns what was written, by broker.
 
-        `policy`: the pauses; an empty RetryPolicyEntry() means those of the broker's delay levels.
+        `policy`: the pauses; an empty RetryPolicyEntry() means those of the broker's delay levels. `attributes`:
+        changes, `+a=1,-b`.
         """
-        return await ClusterGroups(self._cluster).alter(group, tries=tries, policy=policy)
+        return await ClusterGroups(self._cluster).alter(group, tries=tries, policy=policy, attributes=attributes)
 
     async def delete_group(self, group: str) -> list[str]:
         """Delete a group and its offsets; returns the brokers that had it. Refused while a member is connected."""

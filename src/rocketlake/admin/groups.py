@@ -126,23 +126,31 @@ class ClusterGroups:
         hint = "`rocketlake group list` shows all groups"
         return NotThereError(f"no broker knows group {group!r}", where=self._cluster.where, hint=hint)
 
-    async def create(self, group: str, *, tries: int | None = None) -> list[str]:
-        """Make it on every broker that lacks it; returns their names. `tries`: after the first one, 16 else."""
+    async def create(self, group: str, *, tries: int | None = None, attributes: str = "") -> list[str]:
+        """Make it on every broker that lacks it; returns their names. `tries`: after the first one, 16 else.
+
+        `attributes`: `+a=1,+b=2`.
+        """
         check_group(group)
         there = await self.settings(group)
         missing = [broker for broker in await self._cluster.masters() if broker not in there]
-        entry = GroupEntry(group_name=group)
+        entry = GroupEntry(group_name=group, attributes=_changes(attributes))
         entry.retry_max_times = entry.retry_max_times if tries is None else tries
         await self.put(dict.fromkeys(missing, entry))
         return missing
 
     async def alter(
-        self, group: str, *, tries: int | None = None, policy: RetryPolicyEntry | None = None
+        self,
+        group: str,
+        *,
+        tries: int | None = None,
+        policy: RetryPolicyEntry | None = None,
+        attributes: str = "",
     ) -> dict[str, GroupEntry]:
-        """Change its retries on every broker that knows it; returns its settings by broker.
+        """Change its retries or attributes on every broker that knows it; returns what was written, by broker.
 
-        `policy`: the pauses before them; an empty one: those of the broker's delay levels. RocketLakeError if no broker
-        knows the group.
+        `policy`: the pauses before them; an empty one: those of the broker's delay levels. `attributes`: changes,
+        `+a=1,-b`. RocketLakeError if no broker knows the group.
         """
         settings = await self.settings(group)
         if not settings:
@@ -152,6 +160,8 @@ class ClusterGroups:
                 entry.retry_max_times = tries
             if policy is not None:
                 entry.group_retry_policy = policy
+            if attributes:
+                entry.attributes = _changes(attributes)
         await self.put(settings)
         return settings
 
@@ -370,6 +380,12 @@ def _seconds(
     if not offsets.lag:
         return 0.0 if now_ms else None
     return max(0, now_ms - since[queue]) / 1000 if queue in since else None
+
+
+def _changes(text: str) -> dict[str, str]:
+    """Changes of attributes as a broker takes them; it says what is wrong with one."""
+    pairs = (each.strip().partition("=") for each in text.split(",") if each.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def unequal_subscriptions(members: Collection[Member]) -> dict[str, dict[str, list[str]]]:

@@ -37,6 +37,15 @@ __all__ = ["app"]
 app = CommandTree(help="List consumer groups, show their lag, create, alter and delete them, set them back.")
 
 Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False)]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        "-a",
+        help="+NAME=VALUE or -NAME, such as +lite.bind.topic=TOPIC; may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 @app.command("list")
@@ -162,6 +171,7 @@ def create(
     tries: Annotated[
         int, typer.Option("--tries", min=0, max=1000, help="Tries after the first; then a message is given up.")
     ] = 16,
+    attribute: Attributes = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Create a group on every broker that lacks it. A group that exists is never changed: see `group alter`."""
@@ -169,7 +179,7 @@ def create(
 
     async def work() -> list[str]:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.create_group(group, tries=tries)
+            return await admin.create_group(group, tries=tries, attributes=",".join(attribute or ()))
 
     made = run(work())
     text = f"group {group} is on {', '.join(made)} now" if made else f"group {group} exists, nothing changed"
@@ -222,9 +232,10 @@ def alter(
         ),
     ] = None,
     levels: Annotated[bool, typer.Option("--levels", help="The pauses of the broker's delay levels again.")] = False,
+    attribute: Attributes = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Change how often and when messages that the group could not handle come again, on every broker.
+    """Change how often and when messages that the group could not handle come again, or attributes, on every broker.
 
     Brokers of Apache follow --pauses and --growing for pop consumers only.
     """
@@ -235,13 +246,18 @@ def alter(
 
     if (pauses is not None) + (growing is not None) + levels > 1:
         raise UsageError("the pauses are given twice", hint="give --pauses, --growing or --levels")
-    if tries is None and pauses is None and growing is None and not levels:
-        raise UsageError("nothing to change was given", hint="give --tries, --pauses, --growing or --levels")
+    if tries is None and pauses is None and growing is None and not levels and not attribute:
+        raise UsageError("nothing to change was given", hint="give --tries, --pauses, --growing, --levels, --attribute")
     policy = read_pauses(pauses) if pauses is not None else read_growing(growing) if growing is not None else None
 
     async def work() -> dict[str, GroupEntry]:
         async with Admin(namesrv=namesrv) as admin:
-            return await admin.alter_group(group, tries=tries, policy=RetryPolicyEntry() if levels else policy)
+            return await admin.alter_group(
+                group,
+                tries=tries,
+                policy=RetryPolicyEntry() if levels else policy,
+                attributes=",".join(attribute or ()),
+            )
 
     for broker, entry in run(work()).items():
         tell(

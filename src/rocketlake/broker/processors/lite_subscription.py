@@ -111,5 +111,5 @@ class LiteSubscriptions:
             raise Refused(
                 f"a client of group {group.name} may subscribe to {quota} lite topics, not to {of_client}",
                 code=ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
-                hint=f"raise the attribute {LITE_QUOTA} of the group",
+                hint=f"unsubscribe from some, or `rocketlake group alter {group.name} --attribute +{LITE_QUOTA}=...`",
             )

@@ -37,7 +37,7 @@ class LiteRights:
             raise Refused(
                 f"topic {parent} is no parent of lite topics",
                 code=ResponseCode.INVALID_PARAMETER,
-                hint="make it with the attribute +message.type=LITE",
+                hint=f"`rocketlake topic alter {parent} --attribute +message.type=LITE`",
             )
         self._group(group)
         self.bound(parent, group)
@@ -64,7 +64,7 @@ class LiteRights:
             raise Refused(
                 f"subscription bind topic not match, {group}: it is bound to {bound or 'no topic'}, not to {parent}",
                 code=ResponseCode.INVALID_PARAMETER,
-                hint=f"give the group the attribute +{_BIND}={parent}",
+                hint=f"`rocketlake group alter {group} --attribute +{_BIND}={parent}`",
             )
 
     def _group(self, group: str) -> GroupConfig:
@@ -73,7 +73,7 @@ class LiteRights:
             raise Refused(
                 f"subscription group [{group}] does not exist",
                 code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                hint=f"make it with the attribute +{_BIND}=<parent topic>",
+                hint=f"`rocketlake group create {group} --attribute +{_BIND}=<parent topic>`",
             )
         if not found.consume_enable:
             raise Refused(f"subscription group no permission, {group}", code=ResponseCode.NO_PERMISSION)
