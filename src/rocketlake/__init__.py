@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketlake.client.consumer.listener import ConsumeResult
     from rocketlake.client.consumer.manual_ack import Delivery, manual_ack
     from rocketlake.client.consumer.payload import Payload
+    from rocketlake.client.consumer.pops.lite import LiteSimpleConsumer
     from rocketlake.client.consumer.pops.simple import SimpleConsumer
     from rocketlake.client.consumer.pull import PullConsumer
     from rocketlake.client.consumer.push import PushConsumer
@@ -52,6 +53,7 @@ __all__ = [
     "HandleExpired",
     "Hooks",
     "LinkError",
+    "LiteSimpleConsumer",
     "Message",
     "MessageQueue",
     "NoReply",
@@ -104,6 +106,7 @@ _HOMES = {
     "DeadLetters": "rocketlake.client.dead_letters",
     "Delivery": "rocketlake.client.consumer.manual_ack",
     "Payload": "rocketlake.client.consumer.payload",
+    "LiteSimpleConsumer": "rocketlake.client.consumer.pops.lite",
     "Message": "rocketlake.model.message",
     "MessageQueue": "rocketlake.model.message_queue",
     "Producer": "rocketlake.client.producer.producer",

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 from rocketlake.client.consumer.consumer import Consumer as AsyncConsumer
+from rocketlake.client.consumer.pops.lite import LiteSimpleConsumer as AsyncLiteSimpleConsumer
 from rocketlake.client.consumer.pops.simple import SimpleConsumer as AsyncSimpleConsumer
 from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
@@ -23,7 +24,15 @@ from rocketlake.client.producer.transaction import TransactionProducer as AsyncT
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
-__all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer", "SimpleConsumer", "TransactionProducer"]
+__all__ = [
+    "Consumer",
+    "LiteSimpleConsumer",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "SimpleConsumer",
+    "TransactionProducer",
+]
 
 
 class _AsyncConsumer(AsyncClient, Protocol):
@@ -134,6 +143,29 @@ class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
     receive = waiting(AsyncSimpleConsumer.receive)
     ack = waiting(AsyncSimpleConsumer.ack)
     change_invisible = waiting(AsyncSimpleConsumer.change_invisible)
+
+    @property
+    def damaged(self) -> int:
+        """Messages that could not be read."""
+        return self._twin.damaged
+
+
+class LiteSimpleConsumer(Blocking[AsyncLiteSimpleConsumer]):
+    """Blocking twin of rocketlake.LiteSimpleConsumer."""
+
+    @takes_what(AsyncLiteSimpleConsumer)
+    def __init__(self) -> None: ...
+
+    subscribe_lite = waiting(AsyncLiteSimpleConsumer.subscribe_lite)
+    unsubscribe_lite = waiting(AsyncLiteSimpleConsumer.unsubscribe_lite)
+    receive = waiting(AsyncLiteSimpleConsumer.receive)
+    ack = waiting(AsyncLiteSimpleConsumer.ack)
+    change_invisible = waiting(AsyncLiteSimpleConsumer.change_invisible)
+
+    @property
+    def lite_topics(self) -> frozenset[str]:
+        """What it subscribes to."""
+        return self._call(lambda: self._twin.lite_topics)
 
     @property
     def damaged(self) -> int:

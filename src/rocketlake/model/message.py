@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model import property_names as names
+from rocketlake.model.lite import LITE_CHARS_MAX, is_lite_name
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
@@ -98,6 +99,15 @@ def _priority(priority: object, properties: Properties) -> str:
     return str(priority)
 
 
+def _lite_topic(name: object) -> str:
+    if not isinstance(name, str) or not is_lite_name(name):
+        raise UsageError(
+            f"lite_topic={str(name)[:80]!r} is no name of a lite topic",
+            hint=f"use 1 to {LITE_CHARS_MAX} letters, digits, - and _",
+        )
+    return name
+
+
 _OWN = {
     names.TAGS: "give it as tags=",
     names.KEYS: "give them as keys=",
@@ -105,6 +115,7 @@ _OWN = {
     names.TIMER_DELIVER_MS: "give it as deliver_at=",
     names.TIMER_DELAY_MS: "give it as delay=",
     names.TIMER_DELAY_SEC: "give it as delay=",
+    names.LITE_TOPIC: "give it as lite_topic=",
     names.WAIT: "set wait_store_ok of the message",
     names.UNIQUE_KEY: "set unique_key of the message",
 }
@@ -146,12 +157,14 @@ class Message:
         delay: float | timedelta | None = None,
         sharding_key: str | None = None,
         priority: int | None = None,
+        lite_topic: str | None = None,
     ) -> None:
         """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now.
 
         `deliver_at`: deliver it not before this time (a datetime with a zone, or epoch ms). `delay`: not before so many
         seconds after the broker has it. One of these three at most. `priority`: 0 and up; consumers that pop get higher
-        ones first. Such a message is neither delayed nor ordered.
+        ones first. Such a message is neither delayed nor ordered. `lite_topic`: the lite topic of the message, in a
+        topic of type LITE; it is not delayed.
 
         UsageError for a value of another kind, and for a property whose name is RocketMQ's.
         """
@@ -175,6 +188,8 @@ class Message:
             own[names.SHARDING_KEY] = _as_text("sharding_key", sharding_key)
         if priority is not None:
             own[names.PRIORITY] = _priority(priority, own)
+        if lite_topic is not None:
+            own[names.LITE_TOPIC] = _lite_topic(lite_topic)
         self.lazy_properties: Properties | Callable[[], Properties] = own
         """The properties, or the call that reads them at the first use: most readers of messages never use them."""
         self.flag = flag
@@ -267,6 +282,15 @@ class Message:
     @sharding_key.setter
     def sharding_key(self, key: str | None) -> None:
         self._set(names.SHARDING_KEY, key if key is None else _as_text("sharding_key", key))
+
+    @property
+    def lite_topic(self) -> str | None:
+        """The lite topic that it belongs to, in its topic."""
+        return self.properties.get(names.LITE_TOPIC)
+
+    @lite_topic.setter
+    def lite_topic(self, name: str | None) -> None:
+        self._set(names.LITE_TOPIC, name if name is None else _lite_topic(name))
 
     @property
     def retry_topic(self) -> str | None:

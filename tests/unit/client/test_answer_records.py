@@ -131,3 +131,17 @@ def test_a_bomb_costs_one_message() -> None:
     found = read(records)
     assert bodies(found) == [0, 2, 3, 4]
     assert "becomes more than" in found.damaged[0].reason
+
+
+@pytest.mark.parametrize("bad", [(0,), (4,), (1, 2), (0, 2, 4)])
+def test_records_are_told_in_the_order_of_the_answer(bad: tuple[int, ...]) -> None:
+    records = answer()
+    for number in bad:
+        records[number][90] ^= 1  # in the body
+    assert [message and message.queue_offset for message in read(records).in_order()] == [10, 11, 12, 13, 14]
+
+
+def test_a_record_without_a_size_keeps_its_place() -> None:
+    records = answer()
+    struct.pack_into(">i", records[2], 0, 7)
+    assert [message and message.queue_offset for message in read(records).in_order()] == [10, 11, None, 13, 14]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketlake.client.producer.fault_latency import FaultLatency
-from rocketlake.client.producer.queue_choice import QueueChoice, at_random, by_key, java_hash
+from rocketlake.client.producer.queue_choice import QueueChoice, at_random, by_key, by_lite_topic, java_hash
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
 
@@ -73,3 +73,16 @@ def test_a_negative_hash_takes_the_absolute_remainder() -> None:
 
 def test_at_random_stays_in_the_list() -> None:
     assert {at_random(QUEUES, MESSAGE) for _ in range(200)} <= set(QUEUES)
+
+
+def test_messages_of_a_lite_topic_stay_when_queues_come() -> None:
+    """As at the proxies: a new queue takes some lite topics over, and no other one moves."""
+    messages = [Message("T", b"x", lite_topic=f"session-{number}") for number in range(200)]
+    more = [*QUEUES, MessageQueue("T", "new", 0)]
+    moved = 0
+    for message in messages:
+        before, after = by_lite_topic(QUEUES, message), by_lite_topic(more, message)
+        assert after in (before, more[-1])
+        moved += after != before
+    assert 0 < moved < 100
+    assert len({by_lite_topic(QUEUES, message) for message in messages}) == len(QUEUES)

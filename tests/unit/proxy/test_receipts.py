@@ -48,14 +48,14 @@ def test_the_receipt_of_a_lite_message_names_its_lite_topic() -> None:
 
 
 def test_the_receipts_of_a_pop_of_lite_messages() -> None:
-    answer = PopLiteReplyHeader(pop_time=7, invisible_time=60_000, revive_qid=999, order_count_info="0;2")
+    answer = PopLiteReplyHeader(pop_time=7, invisible_time=60_000, revive_qid=999, order_count_info="0;1;2")
     marks = {"__LITE_TOPIC": "a", "INNER_MULTI_QUEUE_OFFSET": "5"}
-    found = list(lite_receipts(answer, [popped(1, **marks), popped(2, **marks)], "b"))
-    assert [(str(receipt), count) for receipt, count in found] == [
+    found = list(lite_receipts(answer, [popped(1, **marks), None, popped(2, **marks)], "b"))
+    assert [(str(receipt), message.reconsume_times) for message, receipt in found] == [
         ("5 7 60000 999 0 b 0 5 1000 a", 0),
         ("5 7 60000 999 0 b 0 5 2000 a", 2),
     ]
-    for messages in ([popped(1, **marks)], [popped(1), popped(2)]):
+    for messages in ([popped(1, **marks)], [popped(1), None, popped(2)]):
         with pytest.raises(ProtocolError):
             list(lite_receipts(answer, messages, "b"))
 

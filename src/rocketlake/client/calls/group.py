@@ -1,4 +1,4 @@
-"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, members of a group, queue locks.
+"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, LITE_SUBSCRIPTION_CTL, members of a group, queue locks.
 
 Owns        the header, body and answer of each of these requests.
 Must not know   when they are sent.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
+from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask, refusal
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
 from rocketlake.net.client import NetClient
@@ -20,12 +20,21 @@ from rocketlake.protocol.bodies.heartbeat import (
     ProducerEntry,
     SubscriptionEntry,
 )
+from rocketlake.protocol.bodies.lite import LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.client import GroupMembersHeader, UnregisterClientHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+
+_LITE_HINTS: dict[int, str] = {
+    ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED: "unsubscribe from some, or raise the attribute"
+    " lite.sub.client.quota of the group, and maxLiteSubscriptionCount of the broker",
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "make the group, and give it the attribute +lite.bind.topic=<its topic>",
+    ResponseCode.INVALID_PARAMETER: "give the group the attribute +lite.bind.topic=<the topic that is subscribed to>",
+}
+"""For brokers that name no cure."""
 
 
 def heartbeat_body(client_id: str, producers: Iterable[str], consumers: Iterable[ConsumerEntry]) -> bytes:
@@ -66,6 +75,17 @@ async def check_config(
     entry = SubscriptionEntry.from_model(subscription)
     body = ClientConfigCheck(client_id=client_id, group=group, subscription=entry).encode()
     await ask(net, address, Command.request(RequestCode.CHECK_CLIENT_CONFIG, body=body), timeout_ms)
+
+
+async def change_lites(
+    net: NetClient, address: str, change: LiteSubscription, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> None:
+    """Change which lite topics a client subscribes to. RemoteError: the broker refuses it."""
+    body = LiteSubscriptionBody(subscription_set=[change]).encode()
+    command = Command.request(RequestCode.LITE_SUBSCRIPTION_CTL, body=body)
+    answer = await net.invoke(address, command, timeout_ms)
+    if answer.code != ResponseCode.SUCCESS:
+        raise refusal(answer, command.code, address, _LITE_HINTS)
 
 
 async def members(net: NetClient, address: str, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[str]:

@@ -1,4 +1,4 @@
-"""POP_MESSAGE, ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, NOTIFICATION.
+"""POP_MESSAGE, POP_LITE_MESSAGE, ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, NOTIFICATION.
 
 Owns        headers and answers of these requests, the handle of each popped message (its property POP_CK).
 Must not know   when to pop, what becomes of a message.
@@ -9,21 +9,24 @@ A message carries the topic that was popped, one that comes again too. Where it 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
+from typing import NamedTuple
 
 from rocketlake.base.errors import ProtocolError, UsageError
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
 from rocketlake.client.calls.records import DamagedRecord, read_records
 from rocketlake.model import property_names as names
+from rocketlake.model.lite import LITE_QUEUE
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.pop import PopHandle, mark_of, real_topic
+from rocketlake.model.pop import NO_RETRY, PopHandle, mark_of, real_topic
 from rocketlake.model.subscription import Subscription
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.pop import AckEntry, BatchAckBody
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.lite import PopLiteHeader, PopLiteReplyHeader
 from rocketlake.protocol.headers.pop import (
     AckHeader,
     ChangeInvisibleHeader,
@@ -36,7 +39,20 @@ from rocketlake.protocol.headers.pop import (
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["POP_MAX", "PopAnswer", "ack", "ack_all", "change_invisible", "handle_of", "handles", "has_message", "pop"]
+__all__ = [
+    "POP_MAX",
+    "LiteHandle",
+    "PopAnswer",
+    "ack",
+    "ack_all",
+    "change_invisible",
+    "handle_of",
+    "handles",
+    "has_message",
+    "lite_handles",
+    "pop",
+    "pop_lite",
+]
 
 POP_MAX = 32
 """Brokers refuse a pop for more messages."""
@@ -136,6 +152,73 @@ def handles(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_nam
     return found
 
 
+async def pop_lite(
+    net: NetClient,
+    address: str,
+    queue: MessageQueue,
+    *,
+    group: str,
+    client_id: str,
+    max_messages: int,
+    invisible_ms: int,
+    poll_ms: int,
+) -> PopAnswer:
+    """The same of the lite topics of `queue.topic` that the client subscribes to."""
+    header = PopLiteHeader(
+        client_id=client_id,
+        consumer_group=group,
+        topic=queue.topic,
+        max_msg_num=max_messages,
+        invisible_time=invisible_ms,
+        poll_time=poll_ms,
+        born_time=_BORN_BY_BROKER,
+    )
+    command = Command.request(RequestCode.POP_LITE_MESSAGE, header)
+    answer = await ask(net, address, command, poll_ms + _ANSWER_MS, accept=(ResponseCode.SUCCESS, *_NOTHING))
+    if answer.code != ResponseCode.SUCCESS:
+        return PopAnswer(is_full=answer.code == ResponseCode.POLLING_FULL)
+    reply = answer.header(PopLiteReplyHeader)
+    found = read_records(answer.body_bytes, queue)
+    records = found.in_order()
+    for message, known in zip(records, lite_handles(reply, records, queue.broker_name), strict=True):
+        if message is not None and known is not None:
+            message.properties[names.POP_CK] = str(known.handle)
+            message.properties.setdefault(names.FIRST_POP_TIME, str(reply.pop_time))
+            message.reconsume_times = known.tries
+    return PopAnswer(found.messages, found.damaged, pop_ms=reply.pop_time)
+
+
+class LiteHandle(NamedTuple):
+    """One lite message of an answer."""
+
+    handle: PopHandle
+    lite: str
+    tries: int
+    """How often it was handed out before."""
+
+
+def lite_handles(
+    reply: PopLiteReplyHeader, records: Sequence[StoredMessage | None], broker_name: str
+) -> Iterator[LiteHandle | None]:
+    """The handles of the records of an answer, one by one; None for a record that cannot be read.
+
+    ProtocolError for an answer that no broker gives.
+    """
+    counts = (reply.order_count_info or "").split(";")
+    if len(counts) != len(records) or not all(count.isdecimal() for count in counts):
+        raise ProtocolError("the answer of a pop of lite messages does not count each message")
+    for message, count in zip(records, counts, strict=True):
+        if message is None:
+            yield None
+            continue
+        text, lite = message.properties.get(names.INNER_MULTI_QUEUE_OFFSET, ""), message.lite_topic
+        if not text.isdecimal() or not lite:
+            raise ProtocolError("a lite message says neither its lite topic nor its number")
+        number = int(text)
+        times = reply.pop_time, reply.invisible_time, reply.revive_qid
+        yield LiteHandle(PopHandle(number, *times, NO_RETRY, broker_name, LITE_QUEUE, number), lite, int(count))
+
+
 def _entries(text: str | None) -> Iterable[tuple[str, str]]:
     """The entries `mark queue value` of an answer, as (`mark queue`, value)."""
     for entry in (text or "").split(";"):
@@ -158,15 +241,23 @@ def handle_of(message: StoredMessage) -> PopHandle:
 
 
 async def ack(
-    net: NetClient, address: str, group: str, topic: str, handle: PopHandle, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    net: NetClient,
+    address: str,
+    group: str,
+    topic: str,
+    handle: PopHandle,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    *,
+    lite: str | None = None,
 ) -> None:
-    """The message is done with. `topic`: the one that was popped."""
+    """The message is done with. `topic`: the one that was popped; `lite`: the lite topic, if `pop_lite` popped it."""
     header = AckHeader(
         consumer_group=group,
         topic=real_topic(topic, group, handle.mark),
         queue_id=handle.queue_id,
         extra_info=str(handle),
         offset=handle.offset,
+        lite_topic=lite,
     )
     await ask(net, address, Command.request(RequestCode.ACK_MESSAGE, header), timeout_ms)
 
@@ -216,6 +307,7 @@ async def change_invisible(
     handle: PopHandle,
     *,
     invisible_ms: int,
+    lite: str | None = None,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> PopHandle:
     """The message comes again so long from now on; returns its new handle, which the old one is no longer."""
@@ -226,6 +318,7 @@ async def change_invisible(
         extra_info=str(handle),
         offset=handle.offset,
         invisible_time=invisible_ms,
+        lite_topic=lite,
     )
     answer = await ask(net, address, Command.request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header), timeout_ms)
     reply = answer.header(ChangeInvisibleReplyHeader)

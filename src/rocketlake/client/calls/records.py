@@ -37,6 +37,8 @@ class DamagedRecord:
     reason: str
     message: StoredMessage | None = None
     """The message with its body as stored (compressed or wrong); None when the record's lengths are broken."""
+    behind: int = 0
+    """So many sound messages of the answer come before it."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,15 @@ class Found:
     damaged: list[DamagedRecord]
     ends_at: int | None = None
     """The offset to go on at when the end of the answer could not be read; None: where the broker says."""
+
+    def in_order(self) -> list[StoredMessage | None]:
+        """All records as they came; None for one whose lengths are broken."""
+        records: list[StoredMessage | None] = []
+        begin = 0
+        for record in self.damaged:
+            records += [*self.messages[begin : record.behind], record.message]
+            begin = record.behind
+        return [*records, *self.messages[begin:]]
 
 
 def read_records(
@@ -110,7 +121,7 @@ class _Around:
         message.queue_offset += self._delta
         size = message.store_size
         if fault := self._misplaced(message):
-            self._found.damaged.append(DamagedRecord(self._queue, self._next_offset, fault, message))
+            self._found.damaged.append(self._damaged(self._next_offset, fault, message))
             self._next_offset += 1
             return size
         try:
@@ -119,11 +130,14 @@ class _Around:
             whole.broker_name, whole.queue_offset = message.broker_name, message.queue_offset
             inner = unwrap_batch(whole)
         except RecordError as error:
-            self._found.damaged.append(DamagedRecord(self._queue, message.queue_offset, str(error), message))
+            self._found.damaged.append(self._damaged(message.queue_offset, str(error), message))
             inner = []
         self._found.messages += inner
         self._next_offset = (inner[-1] if inner else message).queue_offset + 1
         return size
+
+    def _damaged(self, offset: int, reason: str, message: StoredMessage | None = None) -> DamagedRecord:
+        return DamagedRecord(self._queue, offset, reason, message, len(self._found.messages))
 
     def _misplaced(self, message: StoredMessage) -> str:
         """Why a record cannot have the queue offset that it says it has; "" when it can."""
@@ -140,7 +154,7 @@ class _Around:
             reason = ""
         except RecordError as error:
             reason = str(error)
-        self._found.damaged.append(DamagedRecord(self._queue, self._next_offset, reason))
+        self._found.damaged.append(self._damaged(self._next_offset, reason))
         self._next_offset += 1
         found = self._find_sound(position + 1)
         if found < 0:

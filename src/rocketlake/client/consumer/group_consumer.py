@@ -39,13 +39,11 @@ START_SECONDS = 3.0
 F = TypeVar("F", bound=Callable[..., None])
 
 
-class MemberSettings(TypedDict, total=False):
+class LinkSettings(TypedDict, total=False):
     """The settings of every consumer."""
 
     namesrv: str | None
     """Name servers `host:port;host:port`. None: those of `client_config`, else NAMESRV_ADDR, else 127.0.0.1:9876."""
-    from_where: FirstOffset | str
-    """Where a new group starts: "last", "first", "timestamp"."""
     config: ConsumerConfig | None
     """How the consumer pulls, runs listeners and retries."""
     client_config: ClientConfig | None
@@ -56,6 +54,13 @@ class MemberSettings(TypedDict, total=False):
     """Functions to be called before and after each batch of messages."""
     clock: Clock | None
     """Another clock, for tests."""
+
+
+class MemberSettings(LinkSettings, total=False):
+    """The settings of every consumer that chooses where a new group starts."""
+
+    from_where: FirstOffset | str
+    """Where a new group starts: "last", "first", "timestamp"."""
 
 
 class ConsumerSettings(MemberSettings, total=False):
@@ -84,12 +89,12 @@ _DEFAULTS: PushSettings = {
 """The default of every other setting is None."""
 
 
-def with_defaults(given: MemberSettings) -> PushSettings:
+def with_defaults(given: LinkSettings) -> PushSettings:
     """The settings that were given, and the defaults of the others."""
     return {**_DEFAULTS, **given}
 
 
-def spelled_out(settings: type[MemberSettings]) -> Callable[[F], F]:
+def spelled_out(settings: type[LinkSettings]) -> Callable[[F], F]:
     """For an `__init__` with `**settings`: list the settings as its arguments, refuse other names."""
     keywords = [
         inspect.Parameter(

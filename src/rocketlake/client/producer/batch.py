@@ -4,8 +4,9 @@ Owns        which messages may share a batch, the cut into parts of a size, the 
             part.
 Must not know   sending.
 
-Rules (RocketMQ): one topic, one WAIT flag, no delay, no retry topic; each message has its own unique key; the batch is
-never compressed and must stay below the broker's message size. A message too large for a batch goes as a single one.
+Rules (RocketMQ): one topic, one WAIT flag, no delay, no retry topic, no lite topic; each message has its own unique
+key; the batch is never compressed and must stay below the broker's message size. A message too large for a batch goes
+as a single one.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise UsageError("its WAIT flag differs from that of the first message", where=where, hint=hint)
         if any(name in message.properties for name in TIMER_PROPERTIES):
             raise UsageError("the message is delayed", where=where, hint="send delayed messages one by one")
+        if names.LITE_TOPIC in message.properties:
+            raise UsageError("the message is of a lite topic", where=where, hint="send messages of these one by one")
         if message.properties.get(names.MESSAGE_TYPE) == REPLY_TYPE:
             raise UsageError("the message is an answer to a request", where=where, hint="send answers one by one")
 

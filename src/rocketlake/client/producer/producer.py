@@ -35,7 +35,7 @@ from rocketlake.client.producer.batch import check_batch, results_of_batch, spli
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.gathering import Callback, tell_callback
 from rocketlake.client.producer.message_check import MessageCheck, as_now
-from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
+from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key, by_lite_topic
 from rocketlake.client.producer.recalls import recall
 from rocketlake.client.producer.replier import Replier, ReplyFunction
 from rocketlake.client.producer.requests import Requests
@@ -162,9 +162,9 @@ class Producer(Service):
         """Send the message, as it is at this call, and wait until a broker has stored it.
 
         The message goes to `queue`, to the queue that `selector` returns, or to the queue that `key` hashes to (equal
-        keys keep their order); without these, to the topic's queues in turn. With `auto_batch` it waits for
-        others to share a request, and for room (accumulator.py). Raises NoRoute, SendFailed (no attempt
-        worked), RemoteError (the broker refuses the message), UsageError.
+        keys keep their order); without these, to the broker of its lite topic, or to the topic's queues in turn. With
+        `auto_batch` it waits for others to share a request, and for room (accumulator.py). Raises NoRoute, SendFailed
+        (no attempt worked), RemoteError (the broker refuses the message), UsageError.
         """
         return self._send(as_now(message), timeout_ms, queue, selector, key)
 
@@ -192,7 +192,7 @@ class Producer(Service):
         gathering = self._batches.gathering
         self._check(message)
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
-        if not self.hooks.around_send and queue is None and selector is None and key is None:
+        if not self.hooks.around_send and _is_free(message, queue, selector, key):
             return await gathering.send(message, None, limit_ms)
         with self._around((message,)) as sending:
             queue = await self._fixed_queue(message, self._deadline(timeout_ms), queue, selector, key)
@@ -216,7 +216,7 @@ class Producer(Service):
                 result = await self._attempts.send(self._prepare(message), queue, deadline, (message,))
                 sending.results = (result,)
                 return result
-        if queue is not None or selector is not None or key is not None:
+        if not _is_free(message, queue, selector, key):
             queue = await self._fixed_queue(message, deadline, queue, selector, key)
         return await self._attempts.send(self._prepare(message), queue, deadline, (message,))
 
@@ -338,7 +338,7 @@ class Producer(Service):
             check_function("callback", callback, takes="(result, error)")
         taken = as_now(message)
         self._check(taken)
-        batches, is_free = self._batches, queue is None and selector is None and key is None
+        batches, is_free = self._batches, _is_free(taken, queue, selector, key)
         on_their_way = len(self._sends) + (batches.in_background if batches is not None else 0)
         if on_their_way >= self.config.pending_sends_max:
             raise TooManySends(self.config.pending_sends_max)
@@ -460,7 +460,7 @@ class Producer(Service):
         selector: Selector | None,
         key: str | int | None,
     ) -> MessageQueue | None:
-        """The queue that the caller chose in one of three ways; None: the caller chose none."""
+        """The queue that the caller chose in one of three ways, or the lite topic of the message; None: any."""
         if (queue is not None) + (selector is not None) + (key is not None) > 1:
             raise UsageError(
                 "queue, selector and key say different things about the queue",
@@ -473,10 +473,17 @@ class Producer(Service):
             )
         if key is not None:
             selector = by_key(key)
+        if selector is None and queue is None and message.lite_topic is not None:
+            selector = by_lite_topic
         if selector is None:
             return queue
         check_function("selector", selector, takes="(queues, message)")
         return selector(await self._queues(message.topic, deadline.until), message)
+
+
+def _is_free(message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None) -> bool:
+    """May the message go to any queue?"""
+    return queue is None and selector is None and key is None and property_names.LITE_TOPIC not in message.properties
 
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:

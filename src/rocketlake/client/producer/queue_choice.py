@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from rocketlake.base.java.consistent_hash import bucket_of
 from rocketlake.base.java.java_compat import string_hash
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.model.message import Message
@@ -60,6 +61,11 @@ def by_key(key: str | int) -> Selector:
         return queues[abs(number) % len(queues)]
 
     return select
+
+
+def by_lite_topic(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+    """Messages of a lite topic go to one broker, the one that the proxies choose for it, ours and Apache's."""
+    return queues[bucket_of(string_hash(message.lite_topic or ""), len(queues))]
 
 
 def at_random(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from rocketlake.base.errors import ProtocolError
-from rocketlake.client.calls.pop import handles
-from rocketlake.model import property_names as names
-from rocketlake.model.lite import LITE_QUEUE, is_lite_name
+from rocketlake.client.calls.pop import handles, lite_handles
+from rocketlake.model.lite import is_lite_name
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import NO_RETRY, ORDER_REVIVE_QUEUE, RETRY_MARKS, PopHandle, mark_of, real_topic
 from rocketlake.protocol.headers.lite import PopLiteReplyHeader
@@ -102,32 +101,16 @@ def receipts(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_na
 
 
 def lite_receipts(
-    reply: PopLiteReplyHeader, messages: Sequence[StoredMessage], broker_name: str
-) -> Iterator[tuple[Receipt, int]]:
-    """The receipt of each message of a pop of lite messages, and how often it was handed out before.
+    reply: PopLiteReplyHeader, records: Sequence[StoredMessage | None], broker_name: str
+) -> Iterator[tuple[StoredMessage, Receipt]]:
+    """The messages of a pop of lite messages, their tries counted, and the receipt of each; unreadable ones left out.
 
     ProtocolError for an answer that no broker gives.
     """
-    counts = (reply.order_count_info or "").split(";")
-    if len(counts) != len(messages) or not all(count.isdecimal() for count in counts):
-        raise ProtocolError("the answer of a pop of lite messages does not count each message")
-    for message, count in zip(messages, counts, strict=True):
-        text = message.properties.get(names.INNER_MULTI_QUEUE_OFFSET, "")
-        lite = message.properties.get(names.LITE_TOPIC)
-        if not text.isdecimal() or not lite:
-            raise ProtocolError("a lite message says neither its lite topic nor its number")
-        number = int(text)
-        handle = PopHandle(
-            number,
-            reply.pop_time,
-            reply.invisible_time,
-            reply.revive_qid,
-            NO_RETRY,
-            broker_name,
-            LITE_QUEUE,
-            number,
-        )
-        yield Receipt(handle, message.physical_offset, lite), int(count)
+    for message, known in zip(records, lite_handles(reply, records, broker_name), strict=True):
+        if message is not None and known is not None:
+            message.reconsume_times = known.tries
+            yield message, Receipt(known.handle, message.physical_offset, known.lite)
 
 
 def tries(reply: PopReplyHeader, messages: Sequence[StoredMessage]) -> list[int]:

@@ -18,7 +18,7 @@ from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
-from rocketlake.client.calls.records import read_records
+from rocketlake.client.calls.records import Found, read_records
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -243,22 +243,19 @@ class Receives:
         )
         if answer.code != ResponseCode.SUCCESS:
             return []
-        messages, damaged = self._read(asked, answer.body_bytes)
-        if damaged:
-            messages = sorted([*messages, *damaged], key=lambda message: message.physical_offset)
+        read = self._read(asked, answer.body_bytes)
+        damaged = [record.message for record in read.damaged]
         found = []
-        for message, (receipt, count) in zip(
-            messages, lite_receipts(answer.header(PopLiteReplyHeader), messages, asked.broker_name), strict=True
-        ):
-            message.reconsume_times = count
-            if message in damaged or count > asked.retries_max:
+        for message, receipt in lite_receipts(answer.header(PopLiteReplyHeader), read.in_order(), asked.broker_name):
+            if message in damaged or message.reconsume_times > asked.retries_max:
                 self._spawn("dead letter", self._bury(asked, message, receipt))
             else:
                 found.append(taken(message, receipt, asked.invisible_ms))
         return found
 
     def _read_all(self, asked: _Receive, header: PopReplyHeader, records: bytes) -> list[Taken]:
-        messages, damaged = self._read(asked, records)
+        read = self._read(asked, records)
+        messages, damaged = read.messages, [record.message for record in read.damaged if record.message is not None]
         for message, receipt in zip(damaged, receipts(header, damaged, asked.broker_name), strict=True):
             self._spawn("damaged", self._bury(asked, message, receipt))
         handles = receipts(header, messages, asked.broker_name)
@@ -272,16 +269,16 @@ class Receives:
                 found.append(taken(message, receipt, asked.invisible_ms))
         return found
 
-    def _read(self, asked: _Receive, body: bytes) -> tuple[list[StoredMessage], list[StoredMessage]]:
+    def _read(self, asked: _Receive, body: bytes) -> Found:
         """The messages of an answer, their bodies as stored, and the damaged ones: each of these costs itself only."""
         messages = decode_records(body, broker_name=asked.broker_name, decompress=False)
         if sum([message.store_size for message in messages]) == len(body):
-            return messages, []
+            return Found(messages, [])
         found = read_records(body, MessageQueue(asked.topic, asked.broker_name, ANY_QUEUE))
         for record in found.damaged:
             what = "a message of topic %s at queue offset %d cannot be read, it becomes a dead letter of %s: %s"
             self._warnings.warn(asked.topic, what, asked.topic, record.offset, asked.group, record.reason)
-        return found.messages, [record.message for record in found.damaged if record.message is not None]
+        return found
 
     async def _bury(self, asked: _Receive, message: StoredMessage, receipt: Receipt) -> None:
         try:

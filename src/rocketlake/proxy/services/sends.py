@@ -14,6 +14,7 @@ from typing import Any, Final
 from rocketlake.auth.action import Action, on_topic
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.base.java.consistent_hash import bucket_of
 from rocketlake.base.java.java_compat import string_hash
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatus, result_of
 from rocketlake.codec import property_text
@@ -32,8 +33,6 @@ __all__ = ["Sends", "entry_of"]
 
 _SEND_MS: Final = 3000
 _SENDERS_MAX: Final = 4096
-_MASK: Final = (1 << 64) - 1
-_FACTOR: Final = 2862933555777941757
 _STATUS: Final = {
     SendStatus.OK: v2.Code.OK,
     SendStatus.FLUSH_DISK_TIMEOUT: v2.Code.MASTER_PERSISTENCE_TIMEOUT,
@@ -125,7 +124,7 @@ class Sends:
     def queue_of(self, group: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
         """The queue of a message group, or of a lite topic; without one each in turn."""
         if group:
-            return queues[_bucket(string_hash(group), len(queues))]
+            return queues[bucket_of(string_hash(group), len(queues))]
         return queues[next(self._turn) % len(queues)]
 
 
@@ -138,18 +137,3 @@ def entry_of(result: SendResult) -> Any:
         transaction_id=result.transaction_id,
         recall_handle=result.recall_handle,
     )
-
-
-def _bucket(key: int, buckets: int) -> int:
-    """Which of so many buckets a key falls into: the consistent hash of Apache's proxy.
-
-    Messages of one group may come by either proxy, and must lie in one queue. A new bucket takes keys from the others,
-    and moves none between them.
-    """
-    state, bucket = key & _MASK, 0
-    while True:
-        state = (state * _FACTOR + 1) & _MASK
-        step = int((bucket + 1) / (((state >> 33) + 1) / (1 << 31)))
-        if step >= buckets:
-            return bucket
-        bucket = step

@@ -69,10 +69,17 @@ class PopAccess:
                 from_first=from_first,
             )
 
+        return await self._popped(queue, pop)
+
+    async def _popped(self, queue: MessageQueue, pop: Callable[[str], Awaitable[PopAnswer]]) -> PopAnswer:
         answer = await self._held_at_master(queue, pop)
         if answer.pop_ms:
             self._ahead[queue.broker_name] = self._now_ms() - answer.pop_ms
         return answer
+
+    def _lite_of(self, _message: StoredMessage) -> str | None:
+        """The lite topic that the message was popped from."""
+        return None
 
     async def has_message(self, queue: MessageQueue, subscription: Subscription, poll_ms: int) -> bool | None:
         """See calls.pop."""
@@ -109,7 +116,8 @@ class PopAccess:
             handle = self._fresh(message)
 
             async def ack(address: str) -> None:
-                await calls.ack(self._instance.net, address, self._group, message.topic, handle)
+                lite = self._lite_of(message)
+                await calls.ack(self._instance.net, address, self._group, message.topic, handle, lite=lite)
 
             await self._instance.at_master(handle.broker_name, message.topic, ack)
 
@@ -139,7 +147,13 @@ class PopAccess:
 
             async def change(address: str) -> PopHandle:
                 return await calls.change_invisible(
-                    self._instance.net, address, self._group, message.topic, handle, invisible_ms=invisible_ms
+                    self._instance.net,
+                    address,
+                    self._group,
+                    message.topic,
+                    handle,
+                    invisible_ms=invisible_ms,
+                    lite=self._lite_of(message),
                 )
 
             handle = await self._instance.at_master(handle.broker_name, message.topic, change)

@@ -1,57 +1,38 @@
 """The simple consumer: you receive messages for a while, and acknowledge each one by itself.
 
-Owns        which broker and topic is asked next, how long a receive waits, the life of the consumer.
-Must not know   how requests look (calls/pop.py), renewals (renewals.py).
+Owns        the topics and filters of such a consumer, how it waits for messages of several places.
+Must not know   how requests look (calls/pop.py), the life of the consumer and of a receive (receiving.py).
 
-A receive asks one broker of one topic after the other, each time from another one on. Where there is one only, that
-holds the request until a message comes. Where there are several, nothing is taken by a request that waits: each is
-asked to say when it has something (NOTIFICATION), and the first that does is asked for it. So no message waits in a
-request that nobody reads. Questions that are not answered yet are kept for the next receive.
+Where there is one place only, that holds the request until a message comes. Where there are several, nothing is taken
+by a request that waits: each is asked to say when it has something (NOTIFICATION), and the first that does is asked for
+it. So no message waits in a request that nobody reads. Questions that are not answered yet are kept for the next
+receive.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import stop_each
-from rocketlake.client.calls.answer import POPPED_AGAIN, PULLED_AFTER_HEARTBEAT
-from rocketlake.client.calls.pop import POP_MAX, PopAnswer
+from rocketlake.client.calls.pop import PopAnswer
 from rocketlake.client.config import FirstOffset
-from rocketlake.client.consumer.damage import Damage
 from rocketlake.client.consumer.filters import subscription_of
-from rocketlake.client.consumer.group_consumer import GroupConsumer, MemberSettings, spelled_out, with_defaults
-from rocketlake.client.consumer.membership import ConsumeType, Membership
-from rocketlake.client.consumer.offset_store import RemoteOffsets
+from rocketlake.client.consumer.group_consumer import MemberSettings, spelled_out, with_defaults
 from rocketlake.client.consumer.pops.access import PopAccess
-from rocketlake.client.consumer.pops.renewals import Renewals
-from rocketlake.client.consumer.pull_loop import wanted_of
-from rocketlake.client.consumer.send_back import SendBack
-from rocketlake.client.errors import NotRunning
+from rocketlake.client.consumer.pops.receiving import PAUSE_SECONDS, Place, ReceivingConsumer
 from rocketlake.model import names
-from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.pop import ANY_QUEUE
-from rocketlake.model.subscription import TAG, Subscription
+from rocketlake.model.subscription import TAG
 
 __all__ = ["SimpleConsumer"]
 
 log = get_logger(__name__)
-_PAUSE_SECONDS = 1.0
-"""Behind an answer that a broker lets no more requests wait, and while a topic has no route."""
 
 
-class _Place(NamedTuple):
-    """All queues of a topic at one broker."""
-
-    queue: MessageQueue
-    subscription: Subscription
-
-
-class SimpleConsumer(GroupConsumer):
+class SimpleConsumer(ReceivingConsumer[PopAccess]):
     """`await receive()`, do the work, `await ack(message)`. What is not acknowledged in time comes again.
 
     `expression` filters by tags, or by properties with `expression_type` "SQL92"; `topics` (topic -> expression)
@@ -69,38 +50,17 @@ class SimpleConsumer(GroupConsumer):
         topics: Mapping[str, str] | None = None,
         **settings: Unpack[MemberSettings],
     ) -> None:
-        super().__init__("simple consumer", group, with_defaults(settings))
+        super().__init__("simple consumer", group, with_defaults(settings), PopAccess)
         if self.from_where is FirstOffset.TIMESTAMP:
             raise UsageError(
                 "a group that pops cannot start at a time",
                 where=f"SimpleConsumer of group {group!r}",
                 hint='use from_where="first" or "last", or reset its offsets: `rocketlake group reset`',
             )
-        self._pops = PopAccess(self.instance, group)
-        self._renewals = Renewals(self._pops, self.config.consume_timeout_ms, self._clock)
-        send_back = SendBack(self.instance, group, reconsume_limit=0, clock=self._clock)
-        self._damage = Damage(group, self.hooks, send_back.to_dead_letters)
         self._notices: dict[MessageQueue, asyncio.Task[None]] = {}
         """Questions to brokers that are not answered yet."""
         self._news: asyncio.Future[None] | None = None
         """Done when one of them is answered."""
-        self._turn = 0
-        self._membership = Membership(
-            group,
-            kind=ConsumeType.ACTIVELY,
-            broadcasting=False,
-            orderly=False,
-            from_where=self.from_where,
-            subscriptions=self._subscriptions,
-            offsets=RemoteOffsets(self._access.committed, self._access.commit),
-            queues=tuple,
-            held=tuple,
-            rebalance_soon=_nothing,
-            persist=_nothing_to_save,
-            reset=_nothing_to_reset,
-            consume_directly=None,
-            properties=dict,
-        )
         for each, filter_expression in {**(topics or {}), **({} if topic is None else {topic: expression})}.items():
             self.subscribe(each, filter_expression, expression_type)
 
@@ -115,179 +75,23 @@ class SimpleConsumer(GroupConsumer):
         self._subscriptions.pop(topic, None)
         self.instance.heartbeat_soon()
 
-    # life
-
-    async def start(self) -> None:
-        """Join the group. A topic without a route is waited for, not an error."""
-        if self.is_running:
-            return
-        self.instance.check_open("SimpleConsumer", self.group)
-        if not self._subscriptions:
-            raise UsageError(
-                f"the consumer of group {self.group!r} has no topic",
-                hint='give it one: SimpleConsumer("group", "topic", namesrv=...)',
-            )
-        self.instance.add_consumer(self._membership)
-        await super().start()
-        self.keep("renewals", self._renewals.run)
-        try:
-            if self._own_instance:
-                await self.instance.start()
-            await self._join()
-        except BaseException:
-            await self.stop()
-            raise
-
-    async def stop(self) -> None:
-        """Leave the group. Messages that are not acknowledged come again when their time is over."""
-        if not self.is_running:
-            return
-        self.is_running = False
-        await stop_each(
-            super().stop,
-            lambda: self.instance.remove_consumer(self._membership),
-            *([self.instance.stop] if self._own_instance else []),
+    async def _pop(self, place: Place, max_messages: int, invisible_ms: int, poll_ms: int) -> PopAnswer:
+        return await self._pops.pop(
+            place.queue,
+            place.subscription,
+            max_messages=max_messages,
+            invisible_ms=invisible_ms,
+            poll_ms=poll_ms,
+            from_first=self.from_where is FirstOffset.FIRST,
         )
 
-    # messages
+    def _poll_ms(self, places: Sequence[Place], left_ms: int) -> int:
+        return left_ms if len(places) == 1 else 0
 
-    async def receive(
-        self,
-        max_messages: int = POP_MAX,
-        *,
-        invisible_ms: int | None = None,
-        await_ms: int | None = None,
-        renew: bool = False,
-    ) -> list[StoredMessage]:
-        """Messages for `invisible_ms` (None: `pop_invisible_ms`); [] if none came within `await_ms` (None: `hold_ms`).
-
-        `renew`: the time of each is extended until you acknowledge it or change its time yourself, for
-        `consume_timeout_ms` at most. Several tasks may receive at once. RemoteError: a broker refuses for good;
-        LinkError: none could be reached until the time was up.
-        """
-        self._check(max_messages, invisible_ms, await_ms)
-        invisible_ms = self.config.pop_invisible_ms if invisible_ms is None else invisible_ms
-        wait_ms = self.config.hold_ms if await_ms is None else await_ms
-        until = self._clock.monotonic() + wait_ms / 1000
-        while True:
-            self._check_running()  # it may have been stopped meanwhile
-            left = until - self._clock.monotonic()
-            places = await self._places()
-            poll_ms = max(0, int(left * 1000)) if len(places) == 1 else 0
-            messages, failure = await self._look(places, max_messages, invisible_ms, poll_ms)
-            if messages:
-                if renew:
-                    self._renewals.begin(messages, invisible_ms)
-                return messages
-            left = until - self._clock.monotonic()
-            if left <= 0:
-                if failure is not None:
-                    raise failure
-                return []
-            if failure is not None or not places:
-                await self._clock.sleep(min(left, self.config.error_pause_ms / 1000, _PAUSE_SECONDS))
-            elif len(places) > 1:
-                await self._noticed(places, left)
-
-    async def ack(self, message: StoredMessage) -> None:
-        """The message is done with: the broker answers when it will not hand it out again.
-
-        Raises HandleExpired if the time of the message is over, RemoteError, LinkError: then it comes again, perhaps.
-        """
-        self._check_running()
-        self._renewals.end(message)
-        await self._pops.ack(message)
-
-    async def change_invisible(self, message: StoredMessage, duration_ms: int) -> None:
-        """The message comes again `duration_ms` from now on, and counts one more try then.
-
-        More than is left gives you more time, little gives it back. Raises as `ack`.
-        """
-        self._check_running()
-        if duration_ms < 0:
-            raise UsageError(f"duration_ms={duration_ms} is no time", hint="give it 0 or more")
-        self._renewals.end(message)
-        await self._pops.change(message, duration_ms)
-
-    @property
-    def damaged(self) -> int:
-        """Messages that could not be read since the start; each is in the log and a dead letter."""
-        return self._damage.count
-
-    def _check_running(self) -> None:
-        if not self.is_running:
-            raise NotRunning("SimpleConsumer", self.group, is_over=self.instance.is_closed)
-
-    def _check(self, max_messages: int, invisible_ms: int | None, await_ms: int | None) -> None:
-        self._check_running()
-        where = f"SimpleConsumer of group {self.group!r}"
-        if not 1 <= max_messages <= POP_MAX:
-            raise UsageError(f"max_messages={max_messages}", where=where, hint=f"give it 1 to {POP_MAX}")
-        if invisible_ms is not None and invisible_ms < 1:
-            raise UsageError(f"invisible_ms={invisible_ms} leaves no time", where=where, hint="give it 1 or more")
-        if await_ms is not None and await_ms < 0:
-            raise UsageError(f"await_ms={await_ms} is no time", where=where, hint="give it 0 or more")
-
-    # brokers and topics
-
-    async def _places(self) -> Sequence[_Place]:
-        """Where messages may be, another one first each time."""
-        found: list[_Place] = []
-        for topic, subscription in sorted(self._subscriptions.items()):
-            brokers = {queue.broker_name for queue in await self.instance.queues_to_read(topic) or ()}
-            found += [_Place(MessageQueue(topic, name, ANY_QUEUE), subscription) for name in sorted(brokers)]
-        self._turn += 1
-        first = self._turn % len(found) if found else 0
-        return [*found[first:], *found[:first]]
-
-    async def _look(
-        self, places: Sequence[_Place], max_messages: int, invisible_ms: int, poll_ms: int
-    ) -> tuple[list[StoredMessage], RocketLakeError | None]:
-        """The messages of the first place that has some; the error if no place could be asked."""
-        failure: RocketLakeError | None = None
-        failed = 0
-        for queue, subscription in places:
-            try:
-                answer = await self._pops.pop(
-                    queue,
-                    subscription,
-                    max_messages=max_messages,
-                    invisible_ms=invisible_ms,
-                    poll_ms=poll_ms,
-                    from_first=self.from_where is FirstOffset.FIRST,
-                )
-            except (RemoteError, LinkError) as error:
-                if isinstance(error, RemoteError) and error.code not in POPPED_AGAIN:
-                    raise
-                if isinstance(error, RemoteError) and error.code in PULLED_AFTER_HEARTBEAT:
-                    self.instance.heartbeat_soon()
-                failure, failed = error, failed + 1
-                log.info("group %s got nothing from %s: %s", self.group, queue, error)
-                continue
-            if answer.is_full and poll_ms:
-                await self._clock.sleep(min(poll_ms / 1000, _PAUSE_SECONDS))
-            if messages := await self._wanted(answer, subscription):
-                return messages, None
-        return [], failure if failed == len(places) else None
-
-    async def _wanted(self, answer: PopAnswer, subscription: Subscription) -> list[StoredMessage]:
-        """The messages for the user; those that its filter leaves out are done with."""
-        wanted = wanted_of(answer.messages, subscription)
-        tags = subscription.tags
-        done = [message for message in answer.messages if tags and message.tags not in tags]
-        for record in answer.damaged:
-            # One whose lengths are broken has no handle: it comes again, and is told again.
-            if await self._damage.settle(record) and record.message is not None:
-                done.append(record.message)
-        if done:
-            try:
-                await self._pops.ack_all(done)
-            except RocketLakeError as error:
-                log.warning("%d message(s) that nobody wants come to group %s again: %s", len(done), self.group, error)
-        return wanted
-
-    async def _noticed(self, places: Sequence[_Place], seconds: float) -> None:
+    async def _idle(self, places: Sequence[Place], seconds: float) -> None:
         """Wait until a place may have something, or the time is up."""
+        if len(places) == 1:
+            return
         for place in places:
             if place.queue not in self._notices:
                 self._notices[place.queue] = self.spawn(f"notice {place.queue}", self._notice(place))
@@ -295,10 +99,10 @@ class SimpleConsumer(GroupConsumer):
             self._news = asyncio.get_running_loop().create_future()
         await self._clock.wait(self._news, seconds)
 
-    async def _notice(self, place: _Place) -> None:
+    async def _notice(self, place: Place) -> None:
         try:
             if await self._pops.has_message(place.queue, place.subscription, self.config.hold_ms) is None:
-                await self._clock.sleep(_PAUSE_SECONDS)
+                await self._clock.sleep(PAUSE_SECONDS)
         except (RemoteError, LinkError) as error:
             log.info("group %s does not hear of messages in %s: %s", self.group, place.queue, error)
             await self._clock.sleep(self.config.error_pause_ms / 1000)
@@ -306,15 +110,3 @@ class SimpleConsumer(GroupConsumer):
             del self._notices[place.queue]
             if self._news is not None and not self._news.done():
                 self._news.set_result(None)
-
-
-async def _nothing_to_save() -> None:
-    """The broker keeps the offsets."""
-
-
-async def _nothing_to_reset(_topic: str, _offsets: Mapping[MessageQueue, int]) -> None:
-    """The broker goes on elsewhere by itself."""
-
-
-def _nothing() -> None:
-    """No queues are shared."""
