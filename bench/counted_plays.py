@@ -9,14 +9,19 @@ of `prepare` are not counted: they fill the store, register the consumer and war
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.generator import Template
 from bench.micro.in_process import GROUP, TOPIC, pull
+from rocketlake.model.pop import ANY_QUEUE
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, SubscriptionEntry
+from rocketlake.protocol.bodies.pop import AckEntry, BatchAckBody
 from rocketlake.protocol.command import Codec, Command
 from rocketlake.protocol.frame import encode_command
+from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
+from rocketlake.protocol.headers.pop import PopHeader
 from rocketlake.protocol.request_code import RequestCode
 
 __all__ = ["PLAYS", "PRODUCER", "READER", "Play", "Step"]
@@ -27,6 +32,7 @@ Step = tuple[int, bytes, int, int]
 """Connection, bytes for it, answers that the producer gets, answers that the reader gets."""
 BODY_BYTES = 1024
 FILL_CHUNK = 64
+POP_QUEUES = 8
 PULL_MESSAGES = 32
 
 
@@ -70,6 +76,63 @@ def held(warm: int, counted: int) -> Play:
     return play
 
 
+def pops(warm: int, counted: int) -> Play:
+    """Pops of 32 messages, each acknowledged by one request; the messages lie in rows of 32 of one queue, as Java's
+    batches. Times of the handles are none that the broker has given: it does not look at that."""
+    queues = [queue for queue in range(POP_QUEUES) for _ in range(PULL_MESSAGES)]
+    play = Play(
+        _sends(queues, FILL_CHUNK, PULL_MESSAGES * (warm + counted + POP_QUEUES)), messages=PULL_MESSAGES * counted
+    )
+    play.prepare = [_with_queues(POP_QUEUES), _registration(), *play.prepare]
+    now_ms = int(time.time() * 1000)
+    for number in range(warm + counted):
+        queue, row = number % POP_QUEUES, number // POP_QUEUES
+        entry = AckEntry(
+            bits=b"\xff" * (PULL_MESSAGES // 8),
+            group=GROUP,
+            invisible_ms=6 * 3600_000,
+            pop_ms=now_ms,
+            queue_id=queue,
+            revive_queue=number % 8,
+            start_offset=PULL_MESSAGES * row,
+            topic=TOPIC,
+        )
+        body = BatchAckBody(acks=[entry], broker_name="broker-a").encode()
+        header = PopHeader(
+            consumer_group=GROUP,
+            topic=TOPIC,
+            queue_id=ANY_QUEUE,
+            max_msg_nums=PULL_MESSAGES,
+            invisible_time=6 * 3600_000,
+            poll_time=1000,
+            born_time=0,
+            init_mode=0,
+            exp="*",
+            exp_type="TAG",
+        )
+        target = play.prepare if number < warm else play.counted
+        target.append((READER, _frame(Command.request(RequestCode.POP_MESSAGE, header)), 0, 1))
+        target.append((READER, _frame(Command.request(RequestCode.BATCH_ACK_MESSAGE, body=body)), 0, 1))
+    return play
+
+
+def _with_queues(count: int) -> Step:
+    """The topic with so many queues."""
+    header = CreateTopicHeader(
+        topic=TOPIC,
+        default_topic="TBW102",
+        read_queue_nums=count,
+        write_queue_nums=count,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+    )
+    return PRODUCER, _frame(Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)), 1, 0
+
+
+def _frame(command: Command) -> bytes:
+    return b"".join(map(bytes, encode_command(command, Codec.JSON)))
+
+
 def _sends(queues: Sequence[int], count: int, messages: int) -> list[Step]:
     template = Template(TOPIC, queues, BODY_BYTES)
     return [(PRODUCER, bytes(template.frames(first, count)), count, 0) for first in range(0, messages, count)]
@@ -80,13 +143,14 @@ def _registration() -> Step:
     subscription = SubscriptionEntry(topic=TOPIC, sub_version=1)
     body = Heartbeat(client_id="reader", consumers=[ConsumerEntry(group_name=GROUP, subscriptions=[subscription])])
     command = Command.request(RequestCode.HEART_BEAT, body=body.encode())
-    return READER, b"".join(map(bytes, encode_command(command, Codec.JSON))), 0, 1
+    return READER, _frame(command), 0, 1
 
 
 PLAYS: dict[str, tuple[str, Callable[[], Play]]] = {
     "send-1": ("send of 1 KiB, one a chunk", lambda: sends(1, 1024, 4096)),
     "send-64": ("send of 1 KiB, 64 a chunk", lambda: sends(64, 1024, 8192)),
     "pull": ("message of a pull of 32 x 1 KiB, 4 pulls a chunk", lambda: pulls(3)),
+    "pop": ("message of a pop of 32 x 1 KiB and its acknowledgement", lambda: pops(64, 256)),
     "held": ("message sent to a held pull, one a chunk", lambda: held(256, 2048)),
 }
 """What each play counts, and how it is made."""

@@ -7,9 +7,11 @@ Acknowledgements name messages by the answers to pops, so each chunk is made of 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +53,26 @@ class Popped:
         }  # fmt: skip
 
 
+def entries_of(popped: Sequence[Popped]) -> list[dict[str, Any]]:
+    """An entry for each check point."""
+    found: dict[tuple[int, int, int], list[PopHandle]] = {}
+    for each in popped:
+        found.setdefault((each.handle.queue_id, each.handle.start_offset, each.handle.pop_ms), []).append(each.handle)
+    return [_entry(handles) for handles in found.values()]
+
+
+def _entry(handles: list[PopHandle]) -> dict[str, Any]:
+    handle = handles[0]
+    bits = 0
+    for each in handles:
+        bits |= 1 << each.offset - each.start_offset
+    return {
+        "b": b64encode(bits.to_bytes(-(-bits.bit_length() // 8), "little")).decode(), "c": GROUP,
+        "it": handle.invisible_ms, "pt": handle.pop_ms, "q": handle.queue_id, "r": handle.mark,
+        "rq": handle.revive_queue, "so": handle.start_offset, "t": "T",
+    }  # fmt: skip
+
+
 @dataclass
 class Traffic:
     """Makes chunks for both brokers, and knows what they have answered to pops."""
@@ -83,6 +105,16 @@ class Traffic:
 
     def ack(self, fields: Fields, *, flag: int = 0, body: bytes = b"") -> bytes:
         return self.frame(RequestCode.ACK_MESSAGE, fields, flag=flag, body=body)
+
+    def batch(
+        self, entries: Sequence[Fields | dict[str, Any]], *, flag: int = 0, fields: Fields | None = None
+    ) -> bytes:
+        """BATCH_ACK_MESSAGE, as Java's clients write it."""
+        return self.text({"acks": entries, "brokerName": "b"}, flag=flag, fields=fields)
+
+    def text(self, body: object, *, flag: int = 0, fields: Fields | None = None) -> bytes:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        return self.frame(RequestCode.BATCH_ACK_MESSAGE, fields or {}, flag=flag, body=text)
 
     def learn(self, answers: list[Command]) -> None:
         """Take the handles from the answers to pops."""
@@ -238,6 +270,55 @@ def acks(draw: st.DrawFn) -> Item:
     return make
 
 
+odd_members = st.sampled_from(
+    [
+        {"b": "absent"}, {"b": ""}, {"b": "AQ"}, {"b": "AQ=="}, {"b": "AR=="}, {"b": "/w=="}, {"b": "A==="},
+        {"b": "===="},
+        {"b": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, {"b": "////////"}, {"b": "_w=="}, {"b": "AQ==AQ=="},
+        {"b": "AQI="}, {"b": "AQJ="}, {"b": b64encode(b"\xff" * 40).decode()}, {"b": b64encode(b"\xff" * 600).decode()},
+        {"b": "A\nQ=="}, {"b": 1}, {"c": "absent"}, {"c": ""}, {"c": "other"}, {"c": 'a"b'}, {"c": "é"},
+        {"c": "g" * 300},
+        {"c": "null"}, {"t": "absent"}, {"t": "None"}, {"t": "Many"}, {"t": "%RETRY%g_T"}, {"t": ""}, {"q": 3},
+        {"q": 4},
+        {"q": -1}, {"q": "0"}, {"q": 2**31}, {"q": None}, {"r": "absent"}, {"r": "1"}, {"r": "2"}, {"r": "x"}, {"r": 0},
+        {"rq": 999}, {"rq": 8}, {"rq": -1}, {"rq": "1"}, {"it": 0}, {"it": -5}, {"it": 10**9}, {"it": 10**17},
+        {"it": 1.5}, {"pt": 5}, {"pt": 10**18}, {"pt": "absent"}, {"so": 0}, {"so": 999}, {"so": -1}, {"so": 10**17},
+        {"more": 1}, {"more": "x"}, {"more": [{}]},
+    ]
+)  # fmt: skip
+odd_bodies = st.sampled_from(
+    [
+        lambda acks: {"acks": acks}, lambda acks: {"brokerName": "b", "acks": acks}, lambda acks: {"acks": None},
+        lambda acks: {"acks": []}, lambda acks: {"brokerName": "b"}, lambda acks: {}, lambda acks: acks,
+        lambda acks: "x",
+        lambda acks: {"acks": acks, "brokerName": None}, lambda acks: {"acks": acks, "more": 1},
+        lambda acks: {"acks": acks * 40}, lambda acks: {"acks": [*acks, {}]}, lambda acks: {"acks": [*acks, None]},
+        lambda acks: {"acks": [dict(reversed(each.items())) for each in acks]},
+    ]
+)  # fmt: skip
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Item:
+    """Acknowledgements of many messages at once; some of them odd."""
+    numbers = draw(st.lists(st.integers(0, 30), min_size=1, max_size=8))
+    change = draw(odd_members) if draw(st.integers(0, 3)) == 0 else {}
+    odd = draw(odd_bodies) if draw(st.integers(0, 5)) == 0 else None
+    flag = draw(st.sampled_from([0] * 7 + [FLAG_ONEWAY]))
+    fields = draw(st.sampled_from([{}, {}, {}, {"ns": "n", "nsd": "true"}, {"other": "x"}]))
+
+    def make(traffic: Traffic) -> bytes:
+        if not traffic.popped:
+            return b""
+        entries = entries_of([traffic.popped[-1 - number % len(traffic.popped)] for number in numbers])
+        entries[-1] = {name: value for name, value in (entries[-1] | change).items() if value != "absent"}
+        if odd is not None:
+            return traffic.text(odd(entries), flag=flag, fields=fields)
+        return traffic.batch(entries, flag=flag, fields=fields)
+
+    return make
+
+
 @st.composite
 def sends(draw: st.DrawFn) -> Item:
     queue = draw(st.integers(0, 3))
@@ -258,7 +339,7 @@ def more_queues(world: World) -> None:
     world.broker.topics.put(TopicConfig("T", read_queues=4, write_queues=4))
 
 
-chunks = st.lists(st.one_of(sends(), sends(), pops(), acks(), acks(), acks()), min_size=1, max_size=12)
+chunks = st.lists(st.one_of(sends(), sends(), pops(), acks(), acks(), batches(), batches()), min_size=1, max_size=12)
 moves = st.one_of(
     chunks, chunks, chunks, chunks, st.sampled_from([100, 900, 4000]), st.sampled_from([fewer_queues, more_queues])
 )
@@ -313,6 +394,46 @@ def test_acknowledgements_are_taken_by_the_chunk(sync: bool) -> None:
         pair.traffic.popped.clear()
         await pair.send(pair.traffic.pop(32))
         assert len(pair.traffic.popped) == 2  # the first one, and that of the chunk
+        await pair.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_acknowledgements_of_many_are_taken_by_the_chunk(sync: bool) -> None:
+    async def work() -> None:
+        pair = Pair(sync=sync)
+        await pair.start()
+        popped = await pair.handed_out(12)
+        entries = entries_of(popped)
+        in_timer = pair.fast.broker.store.next_offset(TIMER_TOPIC, 0)
+        traffic = pair.traffic
+        answers = await pair.send(
+            traffic.batch(entries[:1]) + traffic.ack(popped[-1].ack()) + traffic.batch(entries[1:])
+        )
+        assert [answer.code for answer in answers] == [ResponseCode.SUCCESS] * 3
+        assert pair.in_runs == [len(entries) + 1]
+        assert pair.fast.broker.store.next_offset(TIMER_TOPIC, 0) == in_timer + len(entries) + 1
+        await pair.wait(LATE_MS)  # none of them comes again
+        pair.traffic.popped.clear()
+        await pair.send(pair.traffic.pop(32))
+        assert len(pair.traffic.popped) == 1  # the first one
+        await pair.stop()
+
+    run(work)
+
+
+def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
+    """One odd entry behind good ones: the ordinary path gets them all."""
+
+    async def work() -> None:
+        pair = Pair()
+        await pair.start()
+        entries = entries_of(await pair.handed_out(12))
+        assert len(entries) > 1
+        [answer] = await pair.send(pair.traffic.batch([*entries[:-1], entries[-1] | {"rq": 8}]))
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert pair.in_runs == []
         await pair.stop()
 
     run(work)

@@ -1,4 +1,4 @@
-"""Runs of plain acknowledgements of single popped messages: served by the chunk.
+"""Runs of plain acknowledgements of popped messages, of one or of many each: served by the chunk.
 
 Owns        when a run may be taken, the settings of the kernel, the time at which each consumer is answered.
 Must not know   bytes of frames and records (plain_ack.pyx), how a run is stored.
@@ -18,7 +18,7 @@ from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.delay import plain_time
 from rocketlake.broker.delay.parking import TimerRules
-from rocketlake.broker.hot import plain_ack
+from rocketlake.broker.hot import plain_ack, revive_record
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES
 from rocketlake.broker.processors.ack import Ack, not_safe
 from rocketlake.broker.rights.refusal import Refused
@@ -76,8 +76,8 @@ class AckRuns:
             return position
         if acks is None or not intake.put_run(acks.run, [acks.timer_count]):
             return position
-        for key, due_ms in acks.taken:
-            self._take(key, due_ms)
+        for key, due_ms, count in acks.taken:
+            self._take(key, due_ms, count)
         if intake.acks_at_once:
             link.write_answers([acks.answers()])
         else:
@@ -100,11 +100,12 @@ class AckRuns:
         if not rules.is_enabled:
             return
         with suppress(ValueError):  # of a cluster whose name is too long for the topic of a run
+            times = plain_time.PlainTimes(self._clock.now_ms, rules.precision_ms, rules.delay_ms_max, b"")
             self._cutter = plain_ack.PlainAckCutter(
                 self._bounds,
-                plain_time.PlainTimes(self._clock.now_ms, rules.precision_ms, rules.delay_ms_max, b""),
-                self._ack.log.topic,
+                revive_record.ReviveRecords(times, self._ack.log.topic),
                 REVIVE_QUEUES,
+                config.broker_name.encode(),
                 encode_host(*self._store_address()),
                 _answer_parts(),
                 (self._wire.frame_bytes, self._wire.header_bytes),

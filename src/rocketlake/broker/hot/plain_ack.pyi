@@ -1,7 +1,7 @@
 # Types of plain_ack.pyx for Python.
 from collections.abc import Callable
 
-from rocketlake.broker.delay.plain_time import PlainTimes
+from rocketlake.broker.hot.revive_record import ReviveRecords
 from rocketlake.codec.record_run import RecordRun
 
 __all__ = ["PlainAckCutter", "PlainAcks"]
@@ -10,7 +10,7 @@ class PlainAcks:
     @property
     def run(self) -> RecordRun: ...
     @property
-    def taken(self) -> list[tuple[tuple[str, str, int], int]]: ...
+    def taken(self) -> list[tuple[tuple[str, str, int], int, int]]: ...
     @property
     def opaques(self) -> list[int]: ...
     @property
@@ -24,9 +24,9 @@ class PlainAckCutter:
     def __init__(
         self,
         bounds: Callable[[str, int], tuple[int, int] | None],
-        times: PlainTimes,
-        revive_topic: str,
+        records: ReviveRecords,
         revive_queues: int,
+        broker_name: bytes,
         host: bytes,
         answer: tuple[bytes, ...],
         limits: tuple[int, int],

@@ -1,39 +1,44 @@
-"""Plain acknowledgements: those of single popped messages that stand in a row in a chunk, without an object per record.
+"""Plain acknowledgements of popped messages that stand in a row in a chunk, without an object per record.
 
-Owns        which acknowledgements are plain, reading them, their records in the timer topic, their answers.
+Owns        which acknowledgements are plain, reading them, the bodies of their records, their answers.
 Must not know   queues and topics, how a run is stored, when an answer is due (ack_runs.py).
 
 Kernel: Cython without a Python form. The ordinary path (processors/ack.py, pop/revive_log.py, delay/parking.py) is the
 truth. An acknowledgement is plain if that path would note it for a later time: one that wants an answer, of a message
-that its queue holds, by a regular handle whose time is not over. Headers are JSON: no binary header can hold the code.
-tests/parity/test_plain_acks.py feeds both paths the same traffic.
+that its queue holds, by a regular handle whose time is not over. One of many messages is plain if each of its entries
+is. Headers are JSON: no binary header can hold the codes. tests/parity/test_plain_acks.py feeds both paths the same
+traffic.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
-from rocketlake.broker.delay.plain_time cimport NAME_BYTES_MAX, PlainTimes
+from rocketlake.broker.delay.plain_time cimport NAME_BYTES_MAX
+from rocketlake.broker.hot.ack_body cimport ENTRIES_MAX, AckEntry, read_ack_body, read_bits
 from rocketlake.broker.hot.plain_header cimport (
     FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header,
     read_number, same,
 )
-from rocketlake.codec.property_scan cimport DELIVER_MS, VALUE_END, ParkMarks, PropertyMarks, Slice
+from rocketlake.broker.hot.revive_record cimport (
+    KEY_BYTES_MAX, NUMBER_BYTES, Point, ReviveRecords, is_name, put_figure, put_name,
+)
+from rocketlake.codec.property_scan cimport Slice
 from rocketlake.codec.record_layout cimport TOPIC_BYTES_MAX_V1
-from rocketlake.codec.record_run cimport RecordRun, RunTopic, put_number
+from rocketlake.codec.record_run cimport RecordRun, put_number
 from rocketlake.model.topic import TIMER_TOPIC
 
 __all__ = ["PlainAckCutter", "PlainAcks"]
 
 cdef enum:
     ACK_MESSAGE = 200051
+    BATCH_ACK_MESSAGE = 200151
     SEEN_ALL = 31  # of Ack.seen
     HANDLE_PARTS_MIN = 7
     HANDLE_PARTS_MAX = 8
     ACKS_MAX = 1024  # of a run
-    NUMBER_BYTES = 20
-    KEY_BYTES_MAX = TOPIC_BYTES_MAX_V1 + 2 * NAME_BYTES_MAX + 4 * NUMBER_BYTES
-    TEXT_BYTES_MAX = KEY_BYTES_MAX + TOPIC_BYTES_MAX_V1 + 4 * NUMBER_BYTES + 80  # of properties, and of a body
+    OFFSETS_MAX = 256  # of an entry
+    BODY_BYTES_MAX = KEY_BYTES_MAX + 80 + OFFSETS_MAX * NUMBER_BYTES
 
 cdef struct Ack:
     # The header fields of an acknowledgement; `seen` has a bit for each of those that must be there.
@@ -53,14 +58,12 @@ cdef struct Handle:
     int64_t queue_id
     Slice broker_name
 
-cdef RunTopic _timer_topic = RunTopic(TIMER_TOPIC)
-
 
 cdef class PlainAcks:
     """The plain acknowledgements of one chunk.
 
     `run` holds their records; the rest of the chunk starts at `end`. `taken`: ((group, topic, queue id), when the
-    message would come again) of each. `opaques`: those of their requests.
+    messages would come again, how many) of each record. `opaques`: those of their requests.
     """
 
     cdef readonly RecordRun run
@@ -75,7 +78,7 @@ cdef class PlainAcks:
     @property
     def timer_count(self):
         """(topic, messages, bytes of their records, requests)."""
-        return _timer_topic.name, self.run.count, self.run.size, self.run.count
+        return TIMER_TOPIC, self.run.count, self.run.size, self.run.count
 
     def answers(self):
         """The SUCCESS answers, whole frames back to back."""
@@ -99,9 +102,9 @@ cdef class PlainAckCutter:
     """Cuts plain acknowledgements out of chunks, for one state of the settings."""
 
     cdef object _bounds
-    cdef PlainTimes _times
-    cdef RunTopic _revive_topic
+    cdef ReviveRecords _records
     cdef int _revive_queues
+    cdef bytes _broker_name
     cdef bytes _host
     cdef tuple _answer
     cdef int64_t _frame_bytes_max
@@ -112,15 +115,15 @@ cdef class PlainAckCutter:
     cdef str _topic
     cdef bytes _topic_text
 
-    def __init__(self, bounds, PlainTimes times, str revive_topic, int revive_queues, bytes host, tuple answer,
+    def __init__(self, bounds, ReviveRecords records, int revive_queues, bytes broker_name, bytes host, tuple answer,
                  tuple limits):
         """`bounds(topic, queue id)`: (first, last) queue offset that may be acknowledged, None if the queue's
         acknowledgements are not plain. `host`: the encoded address of this broker. `answer`: the header of an answer,
-        cut at its opaque. `limits`: bytes of a frame, of a header. ValueError for a topic that no run takes."""
+        cut at its opaque. `limits`: bytes of a frame, of a header."""
         self._bounds = bounds
-        self._times = times
-        self._revive_topic = RunTopic(revive_topic)
+        self._records = records
         self._revive_queues = revive_queues
+        self._broker_name = broker_name
         self._host = host
         self._answer = answer
         self._frame_bytes_max, self._header_bytes_max = limits
@@ -140,7 +143,7 @@ cdef class PlainAckCutter:
         if room > ACKS_MAX:
             room = ACKS_MAX
         while room > 0 and find_frame(at, end, self._frame_bytes_max, self._header_bytes_max, &frame):
-            if not has_code(&frame, ACK_MESSAGE, ACK_MESSAGE):
+            if not has_code(&frame, ACK_MESSAGE, BATCH_ACK_MESSAGE):
                 break
             if acks is None:
                 acks = self._begin()
@@ -159,131 +162,163 @@ cdef class PlainAckCutter:
         acks.taken = []
         acks.opaques = []
         acks._answer = self._answer
-        self._times.begin()
+        self._records.begin()
         return acks
 
     cdef bint _take(self, PlainAcks acks, Frame* frame) except -1:
         """Take one frame if it is a plain acknowledgement."""
         cdef Field found[FIELDS_MAX]
         cdef Head head
+        cdef int count = read_header(frame, &head, found, NULL)
+        if count < 0 or head.flag != 0:
+            return False
+        if head.code == BATCH_ACK_MESSAGE:
+            if not _may_all_pass(found, count) or not self._take_body(acks, frame):
+                return False
+        elif head.code != ACK_MESSAGE or frame.body_size or not self._take_one(acks, found, count):
+            return False
+        acks.opaques.append(head.opaque)
+        return True
+
+    cdef bint _take_one(self, PlainAcks acks, Field* found, int count) except -1:
+        """Take the acknowledgement of one message, which its header names."""
         cdef Ack ack
         cdef Handle handle
-        cdef int number, count
-        cdef int64_t first, last
-        if frame.body_size:
-            return False
-        count = read_header(frame, &head, found, NULL)
-        if count < 0 or head.code != ACK_MESSAGE or head.flag != 0:
-            return False
+        cdef Point point
+        cdef int number
+        cdef int64_t first, last, due_ms
         ack.seen = 0
         for number in range(count):
             if not _take_field(&ack, found[number].name, found[number].value):
                 return False
-        if ack.seen != SEEN_ALL or not _read_handle(ack.handle, &handle):
+        if ack.seen != SEEN_ALL or not _read_handle(ack.handle, &handle) or handle.queue_id != ack.queue_id:
             return False
-        if handle.queue_id != ack.queue_id or not 0 <= handle.revive_queue < self._revive_queues:
+        point.topic = ack.topic
+        point.group = ack.group
+        point.broker_name = handle.broker_name
+        point.queue_id = handle.queue_id
+        point.start_offset = handle.start_offset
+        point.pop_ms = handle.pop_ms
+        due_ms = handle.pop_ms + handle.invisible_ms
+        bounds = self._bounds_of(&point, handle.revive_queue)
+        if bounds is None:
             return False
-        if not (_is_name(ack.topic, TOPIC_BYTES_MAX_V1) and _is_name(ack.group, NAME_BYTES_MAX)
-                and _is_name(handle.broker_name, NAME_BYTES_MAX)):
+        first, last = bounds
+        if not first <= ack.offset <= last or not self._records.is_plain(due_ms):
             return False
-        key = self._key(&ack)
+        self._add(acks, &point, ack.offset, NULL, 0, handle.revive_queue, due_ms)
+        return True
+
+    cdef bint _take_body(self, PlainAcks acks, Frame* frame) except -1:
+        """Take the acknowledgement of many messages, which its body names."""
+        cdef AckEntry entries[ENTRIES_MAX]
+        cdef int64_t offsets[OFFSETS_MAX]
+        cdef Point point
+        cdef AckEntry* entry
+        cdef int number, count = read_ack_body(frame.body, frame.body_size, entries)
+        if count <= 0:
+            return False
+        for number in range(count):  # all or none
+            entry = &entries[number]
+            self._name(&point, entry)
+            bounds = self._bounds_of(&point, entry.revive_queue)
+            if bounds is None or not self._records.is_plain(entry.pop_ms + entry.invisible_ms):
+                return False
+            if self._offsets(entry, bounds, offsets) <= 0:
+                return False
+        for number in range(count):
+            entry = &entries[number]
+            self._name(&point, entry)
+            self._records.is_plain(entry.pop_ms + entry.invisible_ms)
+            bounds = self._bounds_of(&point, entry.revive_queue)
+            self._add(acks, &point, -1, offsets, self._offsets(entry, bounds, offsets), entry.revive_queue,
+                      entry.pop_ms + entry.invisible_ms)
+        return True
+
+    cdef int _name(self, Point* point, AckEntry* entry) except -1:
+        point.topic = entry.topic
+        point.group = entry.group
+        point.broker_name.at = <const uint8_t*>PyBytes_AS_STRING(self._broker_name)
+        point.broker_name.size = PyBytes_GET_SIZE(self._broker_name)
+        point.queue_id = entry.queue_id
+        point.start_offset = entry.start_offset
+        point.pop_ms = entry.pop_ms
+        return 0
+
+    cdef int _offsets(self, AckEntry* entry, bounds, int64_t* offsets) except -2:
+        """The offsets of the entry that lie in its queue; -1 if they are not plain."""
+        cdef int64_t first, last
+        cdef int number, kept = 0, count = read_bits(entry.bits, offsets, OFFSETS_MAX)
+        first, last = bounds
+        for number in range(count):
+            offsets[number] += entry.start_offset
+            if first <= offsets[number] <= last:
+                offsets[kept] = offsets[number]
+                kept += 1
+        return -1 if count < 0 else kept
+
+    cdef object _bounds_of(self, Point* point, int64_t revive_queue):
+        """(first, last) queue offset that may be acknowledged; None if the check point is not plain."""
+        if not 0 <= revive_queue < self._revive_queues:
+            return None
+        if not (is_name(point.topic, TOPIC_BYTES_MAX_V1) and is_name(point.group, NAME_BYTES_MAX)
+                and is_name(point.broker_name, NAME_BYTES_MAX)):
+            return None
+        key = self._key(point)
         bounds = self._known.get(key)
         if bounds is None:
             bounds = self._bounds(key[1], key[2])
-            if bounds is None:
-                return False
-            self._known[key] = bounds
-        first, last = bounds
-        if not first <= ack.offset <= last or not self._add(acks.run, &ack, &handle):
-            return False
-        acks.taken.append((key, handle.pop_ms + handle.invisible_ms))
-        acks.opaques.append(head.opaque)
-        return True
+            if bounds is not None:
+                self._known[key] = bounds
+        return bounds
 
-    cdef tuple _key(self, Ack* ack):
+    cdef tuple _key(self, Point* point):
         """(group, topic, queue id); most often the names are those of the acknowledgement before."""
-        if not _is(ack.group, self._group_text):
-            self._group_text = PyBytes_FromStringAndSize(<const char*>ack.group.at, ack.group.size)
+        if not _is(point.group, self._group_text):
+            self._group_text = PyBytes_FromStringAndSize(<const char*>point.group.at, point.group.size)
             self._group = self._group_text.decode("ascii")
-        if not _is(ack.topic, self._topic_text):
-            self._topic_text = PyBytes_FromStringAndSize(<const char*>ack.topic.at, ack.topic.size)
+        if not _is(point.topic, self._topic_text):
+            self._topic_text = PyBytes_FromStringAndSize(<const char*>point.topic.at, point.topic.size)
             self._topic = self._topic_text.decode("ascii")
-        return self._group, self._topic, ack.queue_id
+        return self._group, self._topic, point.queue_id
 
-    cdef bint _add(self, RecordRun run, Ack* ack, Handle* handle) except -1:
-        """Add the record, as parked for its time; False if it is not plain by that time."""
-        cdef uint8_t text[TEXT_BYTES_MAX]
-        cdef uint8_t* at
-        cdef uint8_t* due_at
-        cdef uint8_t* key_at
-        cdef PropertyMarks marks
-        cdef ParkMarks park
-        cdef Slice key
-        cdef bytes body
-        cdef Py_ssize_t text_at, size
-        at = put(text, b"TAGS\x01ack\x02TIMER_DELIVER_MS\x01")
-        due_at = at
-        at += put_number(at, handle.pop_ms + handle.invisible_ms)
-        park.time.at = due_at
-        park.time.size = at - due_at
-        park.time_kind = DELIVER_MS
-        at = put(at, b"\x02UNIQ_KEY\x01")
-        key_at = at
-        at = _put_key(at, ack, handle)
-        key.at = key_at
-        key.size = at - key_at
-        if not self._times.is_plain(&park, key):
-            return False
-        at[0] = VALUE_END
-        at = self._times.put_target(at + 1, self._revive_topic, handle.revive_queue)
-        size = at - text
-        text_at = run.add_text(text, size)
-        marks.tags.at = run.text + text_at + 5
-        marks.tags.size = 3
-        marks.unique_key.at = run.text + text_at + (key_at - text)
-        marks.unique_key.size = key.size
-        marks.keys.size = marks.wait.size = marks.sequence.size = 0
-        marks.is_special = False
-        body = PyBytes_FromStringAndSize(<const char*>text, _put_body(text, ack, handle) - text)
-        run.keep(body)
-        run.add(run.add_topic(_timer_topic), 0, 0, 0, 0, self._times._now, <const uint8_t*>PyBytes_AS_STRING(body),
-                PyBytes_GET_SIZE(body), text_at, size, &marks)
-        return True
+    cdef int _add(self, PlainAcks acks, Point* point, int64_t offset, const int64_t* offsets, int count,
+                  int64_t revive_queue, int64_t due_ms) except -1:
+        """Add the record of one message, or (`offset` -1) of `offsets`."""
+        cdef uint8_t text[BODY_BYTES_MAX]
+        cdef bytes body = PyBytes_FromStringAndSize(<const char*>text, _put_body(text, point, offset, offsets, count)
+                                                    - text)
+        self._records.add(acks.run, point, b"ack" if offset >= 0 else b"bAck", due_ms, offset, revive_queue, body)
+        acks.taken.append((self._key(point), due_ms, 1 if offset >= 0 else count))
+        return 0
 
 
-cdef uint8_t* _put_key(uint8_t* at, Ack* ack, Handle* handle) noexcept:
-    at = _put_name(at, ack.topic, c"@")
-    at = _put_figure(at, handle.queue_id, c"@")
-    at = _put_figure(at, ack.offset, c"@")
-    at = _put_name(at, ack.group, c"@")
-    at = _put_figure(at, handle.pop_ms, c"@")
-    at = _put_name(at, handle.broker_name, c"@")
-    return put(at, b"ack")
-
-
-cdef uint8_t* _put_body(uint8_t* at, Ack* ack, Handle* handle) noexcept:
+cdef uint8_t* _put_body(uint8_t* at, Point* point, int64_t offset, const int64_t* offsets, int count) noexcept:
     """The AckRecord."""
-    at = _put_figure(put(at, b'{"ao":'), ack.offset, c",")
-    at = _put_name(put(at, b'"bn":"'), handle.broker_name, c'"')
-    at = _put_name(put(at, b',"c":"'), ack.group, c'"')
-    at = _put_figure(put(at, b',"pt":'), handle.pop_ms, c",")
-    at = _put_figure(put(at, b'"q":'), handle.queue_id, c",")
-    at = _put_figure(put(at, b'"so":'), handle.start_offset, c",")
-    at = _put_name(put(at, b'"t":"'), ack.topic, c'"')
+    cdef int number
+    at = put_figure(put(at, b'{"ao":'), offset if offset >= 0 else 0, c",")
+    if offset < 0:
+        at = put(at, b'"aol":[')
+        for number in range(count):
+            at = put_figure(at, offsets[number], c"," if number < count - 1 else c"]")
+        at[0] = c","
+        at += 1
+    at = put_name(put(at, b'"bn":"'), point.broker_name, c'"')
+    at = put_name(put(at, b',"c":"'), point.group, c'"')
+    at = put_figure(put(at, b',"pt":'), point.pop_ms, c",")
+    at = put_figure(put(at, b'"q":'), point.queue_id, c",")
+    at = put_figure(put(at, b'"so":'), point.start_offset, c",")
+    at = put_name(put(at, b'"t":"'), point.topic, c'"')
     at[0] = c"}"
     return at + 1
 
 
-cdef inline uint8_t* _put_name(uint8_t* at, Slice name, uint8_t behind) noexcept:
-    memcpy(at, name.at, name.size)
-    at[name.size] = behind
-    return at + name.size + 1
-
-
-cdef inline uint8_t* _put_figure(uint8_t* at, int64_t figure, uint8_t behind) noexcept:
-    at += put_number(at, figure)
-    at[0] = behind
-    return at + 1
+cdef bint _may_all_pass(Field* found, int count) noexcept:
+    cdef int number
+    for number in range(count):
+        if not may_pass(found[number].name):
+            return False
+    return True
 
 
 cdef bint _take_field(Ack* ack, Slice name, Slice value) noexcept:
@@ -344,15 +379,6 @@ cdef bint _read_handle(Slice text, Handle* handle) noexcept:
         if part.at == end:
             return number >= HANDLE_PARTS_MIN
         part.at += 1
-
-
-cdef bint _is_name(Slice name, Py_ssize_t most) noexcept:
-    """True for a name that JSON, a key and properties take as it is."""
-    cdef Py_ssize_t position
-    for position in range(name.size):
-        if not 0x20 < name.at[position] < 0x7F or name.at[position] == c'"' or name.at[position] == c"\\":
-            return False
-    return 0 < name.size <= most
 
 
 cdef inline bint _is(Slice text, bytes wanted) noexcept:

@@ -192,6 +192,8 @@ cdef const uint8_t* _read_json_fields(
     if at == end or at[0] != c"{" or count[0]:  # or a second extFields
         return NULL
     at += 1
+    if at < end and at[0] == c"}":
+        return at + 1
     while count[0] < FIELDS_MAX:
         field = &fields[count[0]]
         at = _json_string(at, end, &field.name, NULL)
