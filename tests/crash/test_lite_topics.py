@@ -19,7 +19,7 @@ from tests.crash.broker_process import BrokerProcess
 from tests.lites import PARENT, LiteClient
 from tests.seeds import drawn
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 8
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "24")) // 8
 LITES = 20
 FORGOTTEN = 10
 """One in so many messages is not acknowledged."""

@@ -17,7 +17,7 @@ from tests.pops import PopClient
 from tests.requests import send_header
 from tests.seeds import drawn
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 8
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "24")) // 8
 INVISIBLE_MS = 3000
 MARGIN_MS = 1000
 """An acknowledgement that is answered so much before the end of its time counts as one in time."""

@@ -26,7 +26,7 @@ from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import QUEUES, TOPIC, BrokerProcess
 from tests.seeds import drawn
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 20
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "24")) // 20
 ROWS = 300
 """Of a batch in each queue."""
 

@@ -18,7 +18,7 @@ from tests.seeds import drawn
 
 SEEDS = int(os.environ.get("ROCKETLAKE_SPARK_KILLS", "2"))
 EXECUTOR_SEEDS = max(1, SEEDS // 10)
-S3_SEEDS = max(3, SEEDS // 4)
+S3_SEEDS = max(1, SEEDS // 4)
 FIRST = int(os.environ.get("ROCKETLAKE_SPARK_KILLS_FROM", "0"))
 
 
@@ -69,7 +69,8 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, st
         yield options_for(endpoint, tmp_path_factory.mktemp("keys"))
 
 
-# Three seeds in a row are three formats. The broker's kills are above: it knows nothing of tables.
+# Three seeds in a row are three formats; which one CI plays the commit decides. The broker's kills are above: it knows
+# nothing of tables.
 @pytest.mark.crash
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", drawn("kills of Spark on S3", S3_SEEDS))

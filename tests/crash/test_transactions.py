@@ -33,7 +33,7 @@ from tests.crash.broker_process import TOPIC, BrokerProcess, Ledger, Reader
 from tests.requests import send_header
 from tests.seeds import drawn
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 10
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "24")) // 10
 SENDERS = 6
 AGAIN = 50
 """Ends that are told again after a restart."""

@@ -37,7 +37,7 @@ from rocketlake.store.results import PutMessage, PutResult
 
 __all__ = ["LightQueues", "LiteMessage", "Newest", "number_of"]
 
-_ENTRIES = 256
+_ENTRIES = 64
 _PAUSE_SECONDS = 0.05
 _OFFSET_BITS, _PLACE_BITS = 64, 80
 _DIGITS = 19
