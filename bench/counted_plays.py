@@ -150,7 +150,7 @@ PLAYS: dict[str, tuple[str, Callable[[], Play]]] = {
     "send-1": ("send of 1 KiB, one a chunk", lambda: sends(1, 1024, 4096)),
     "send-64": ("send of 1 KiB, 64 a chunk", lambda: sends(64, 1024, 8192)),
     "pull": ("message of a pull of 32 x 1 KiB, 4 pulls a chunk", lambda: pulls(3)),
-    "pop": ("message of a pop of 32 x 1 KiB and its acknowledgement", lambda: pops(64, 256)),
+    "pop": ("message of a pop of 32 x 1 KiB and its acknowledgement", lambda: pops(32, 96)),
     "held": ("message sent to a held pull, one a chunk", lambda: held(256, 2048)),
 }
 """What each play counts, and how it is made."""

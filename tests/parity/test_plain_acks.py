@@ -423,6 +423,22 @@ def test_acknowledgements_of_many_are_taken_by_the_chunk(sync: bool) -> None:
     run(work)
 
 
+def test_check_points_are_stored_as_runs() -> None:
+    """Without this, check points could all be compared with themselves: one that is not plain is as the others."""
+
+    async def work() -> None:
+        pair = Pair()
+        await pair.start()
+        await pair.handed_out(12)
+        await pair.send(b"".join(pair.traffic.send(number) for number in range(4)))
+        pair.in_runs.clear()
+        await pair.send(pair.traffic.pop(32))
+        assert pair.in_runs == [1, 1, 1, 1]  # of each queue
+        await pair.stop()
+
+    run(work)
+
+
 def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
     """One odd entry behind good ones: the ordinary path gets them all."""
 

@@ -10,15 +10,14 @@ checks. Walk through it: docs/internals/hot_path.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker.config import BrokerConfig, LiveConfig
-from rocketlake.broker.delay import plain_time
 from rocketlake.broker.delay.parking import TimerRules
-from rocketlake.broker.hot import plain_ack, revive_record
+from rocketlake.broker.hot import plain_ack
+from rocketlake.broker.pop.point_runs import records_for
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES
 from rocketlake.broker.processors.ack import Ack, not_safe
 from rocketlake.broker.rights.refusal import Refused
@@ -94,22 +93,17 @@ class AckRuns:
             Request(Command(RequestCode.ACK_MESSAGE, opaque=opaque), link, 0).answer(not_safe(status))
 
     def _make_cutter(self, config: BrokerConfig) -> None:
-        rules = self._timer_rules
+        records = records_for(config, self._timer_rules, self._clock)
         self._made_for = config
-        self._cutter = None
-        if not rules.is_enabled:
-            return
-        with suppress(ValueError):  # of a cluster whose name is too long for the topic of a run
-            times = plain_time.PlainTimes(self._clock.now_ms, rules.precision_ms, rules.delay_ms_max, b"")
-            self._cutter = plain_ack.PlainAckCutter(
-                self._bounds,
-                revive_record.ReviveRecords(times, self._ack.log.topic),
-                REVIVE_QUEUES,
-                config.broker_name.encode(),
-                encode_host(*self._store_address()),
-                _answer_parts(),
-                (self._wire.frame_bytes, self._wire.header_bytes),
-            )
+        self._cutter = records and plain_ack.PlainAckCutter(
+            self._bounds,
+            records,
+            REVIVE_QUEUES,
+            config.broker_name.encode(),
+            encode_host(*self._store_address()),
+            _answer_parts(),
+            (self._wire.frame_bytes, self._wire.header_bytes),
+        )
 
     def _bounds(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """The queue offsets that may be acknowledged; None if the ordinary path refuses all. NotInMemory."""

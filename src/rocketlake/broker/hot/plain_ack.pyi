@@ -1,7 +1,7 @@
 # Types of plain_ack.pyx for Python.
 from collections.abc import Callable
 
-from rocketlake.broker.hot.revive_record import ReviveRecords
+from rocketlake.broker.pop.revive_record import ReviveRecords
 from rocketlake.codec.record_run import RecordRun
 
 __all__ = ["PlainAckCutter", "PlainAcks"]

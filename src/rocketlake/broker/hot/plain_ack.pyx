@@ -20,7 +20,7 @@ from rocketlake.broker.hot.plain_header cimport (
     FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header,
     read_number, same,
 )
-from rocketlake.broker.hot.revive_record cimport (
+from rocketlake.broker.pop.revive_record cimport (
     KEY_BYTES_MAX, NUMBER_BYTES, Point, ReviveRecords, is_name, put_figure, put_name,
 )
 from rocketlake.codec.property_scan cimport Slice

@@ -10,6 +10,7 @@ its check point: so it is read behind it. All of that is in the log, so it is on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -21,7 +22,10 @@ from rocketlake.model import property_names as names
 from rocketlake.model.pop import PopHandle
 from rocketlake.model.topic import REVIVE_LOG_PREFIX
 from rocketlake.protocol.bodies.pop import AckRecord, CheckPoint
-from rocketlake.store.results import PutMessage, PutResult
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+if TYPE_CHECKING:
+    from rocketlake.broker.pop.point_runs import PointRuns
 
 __all__ = ["ACKS_TAG", "ACK_TAG", "CHECK_POINT_TAG", "REVIVE_QUEUES", "ReviveLog"]
 
@@ -36,12 +40,19 @@ class ReviveLog:
     """Writes records. They can be lost until `Intake.when_durable` says otherwise."""
 
     def __init__(
-        self, config: LiveConfig, intake: Intake, clock: Clock, store_address: Callable[[], tuple[str, int]]
+        self,
+        config: LiveConfig,
+        intake: Intake,
+        clock: Clock,
+        store_address: Callable[[], tuple[str, int]],
+        points: PointRuns | None = None,
     ) -> None:
         self._config = config
         self._intake = intake
         self._clock = clock
         self._store_address = store_address
+        self.points = points
+        """The short way for plain check points; None where it is not compiled."""
 
     @property
     def topic(self) -> str:
@@ -49,12 +60,17 @@ class ReviveLog:
         return REVIVE_LOG_PREFIX + self._config.now.cluster_name
 
     def put_check_point(self, point: CheckPoint, revive_queue: int) -> PutResult:
-        """Note what is handed out. RemoteError if its time is too far away."""
+        """Note what is handed out; the result tells no more than whether it is stored. RemoteError if its time is too
+        far away."""
+        deliver_ms = point.due_ms - _AHEAD_MS
+        host = encode_host(*self._store_address())
+        if self.points is not None and self.points.put(point, revive_queue, deliver_ms, host):
+            return PutResult(PutStatus.OK)
         key = (
             f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.group}@{point.pop_ms}@{point.broker_name}"
             f"@{CHECK_POINT_TAG}"
         )
-        return self._put(point.encode(), revive_queue, CHECK_POINT_TAG, point.due_ms - _AHEAD_MS, key)
+        return self._put(point.encode(), revive_queue, CHECK_POINT_TAG, deliver_ms, key)
 
     def put_ack(self, group: str, topic: str, handle: PopHandle, offset: int) -> PutResult:
         """Note that the message at `offset` is done with. `topic`: the one it lies in."""

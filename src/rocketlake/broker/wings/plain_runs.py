@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from rocketlake.broker.delay import entry_run
     from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
+    from rocketlake.broker.pop.point_runs import PointRuns
 
-__all__ = ["ack_run", "are_there", "due_runs", "end_runs", "entry_runs", "one_of", "pull_run", "send_run", "signed"]
+__all__ = ["ack_run", "are_there", "due_runs", "end_runs", "entry_runs", "one_of", "point_runs", "pull_run", "send_run", "signed"]
 
 _KERNELS = (
     "rocketlake.broker.delay.due_run",
@@ -40,8 +41,8 @@ _KERNELS = (
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
-    "rocketlake.broker.hot.revive_record",
     "rocketlake.broker.hot.signed_frames",
+    "rocketlake.broker.pop.revive_record",
     "rocketlake.store.log_window",
     "rocketlake.store.plain_fetch",
 )
@@ -129,6 +130,15 @@ def ack_run(ground: Ground, ack: Ack) -> Run | None:
         clock=ground.clock,
         store_address=ground.role.address,
     ).serve
+
+
+def point_runs(ground: Ground) -> PointRuns | None:
+    """Stores plain check points of pops."""
+    if not are_there():
+        return None
+    from rocketlake.broker.pop.point_runs import PointRuns
+
+    return PointRuns(ground.config, ground.intake, ground.timer_rules, ground.clock)
 
 
 def signed(ground: Ground, run: Run | None) -> Run | None:

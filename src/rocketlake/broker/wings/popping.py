@@ -24,7 +24,7 @@ from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.lite import Lite
-from rocketlake.broker.wings.plain_runs import ack_run
+from rocketlake.broker.wings.plain_runs import ack_run, point_runs
 from rocketlake.broker.wings.wing import MasterWing
 
 __all__ = ["Popping"]
@@ -46,7 +46,7 @@ class Popping(MasterWing):
         self.hold = PopHold("pop-hold", clock, ground.turns, *held)
         timer_enabled = ground.timer_rules.is_enabled
         rights = PopRights(config, ground.topics, ground.groups, timer_enabled=timer_enabled)
-        log = ReviveLog(config, ground.intake, clock, ground.role.address)
+        self.log = log = ReviveLog(config, ground.intake, clock, ground.role.address, point_runs(ground))
         reads = PopReads(
             config=config,
             store=store,

@@ -13,7 +13,6 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 from rocketlake.broker.delay.plain_time cimport NAME_BYTES_MAX, PlainTimes
-from rocketlake.broker.hot.plain_header cimport put
 from rocketlake.codec.property_scan cimport DELIVER_MS, VALUE_END, ParkMarks, PropertyMarks, Slice
 from rocketlake.codec.record_layout cimport TOPIC_BYTES_MAX_V1
 from rocketlake.codec.record_run cimport RecordRun, RunTopic, put_number
@@ -22,7 +21,13 @@ from rocketlake.model.topic import TIMER_TOPIC
 __all__ = ["ReviveRecords"]
 
 cdef enum:
+    DIFFERENCES_MAX = 64  # of a plain check point
+    FIGURE_MAX = 999_999_999_999_999_999  # so that a sum of two is a figure as well
+    POINT_BYTES_MAX = KEY_BYTES_MAX + 200 + (DIFFERENCES_MAX + 4) * NUMBER_BYTES
     TEXT_BYTES_MAX = KEY_BYTES_MAX + TOPIC_BYTES_MAX_V1 + 4 * NUMBER_BYTES + 80  # of properties
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(str text, Py_ssize_t* size) except NULL
 
 cdef RunTopic _timer_topic = RunTopic(TIMER_TOPIC)
 
@@ -34,6 +39,46 @@ cdef class ReviveRecords:
         """ValueError for a topic that no run takes."""
         self._times = times
         self._revive_topic = RunTopic(revive_topic)
+
+    def check_point(self, str broker_name, str group, str topic, int64_t queue_id, int64_t start_offset, list differences,
+                    int64_t invisible_ms, int64_t pop_ms, int64_t revive_queue, int64_t deliver_ms, bytes host):
+        """The run of one check point of which nothing is acknowledged; None if it is not plain. `host`: of this broker,
+        encoded."""
+        cdef uint8_t text[POINT_BYTES_MAX]
+        cdef uint8_t* at
+        cdef Point point
+        cdef RecordRun run
+        cdef int64_t difference, figure
+        cdef bytes body
+        for figure in (queue_id, start_offset, invisible_ms, pop_ms, revive_queue):
+            if figure < 0 or figure > FIGURE_MAX:
+                return None
+        if not (_as_name(broker_name, &point.broker_name, NAME_BYTES_MAX) and _as_name(group, &point.group, NAME_BYTES_MAX)
+                and _as_name(topic, &point.topic, TOPIC_BYTES_MAX_V1) and 0 < len(differences) <= DIFFERENCES_MAX):
+            return None
+        self.begin()
+        if not self.is_plain(deliver_ms):
+            return None
+        point.queue_id = queue_id
+        point.start_offset = start_offset
+        point.pop_ms = pop_ms
+        at = put_name(_put(text, b'{"bm":0,"bn":"'), point.broker_name, c'"')
+        at = put_name(_put(at, b',"c":"'), point.group, c'"')
+        at = _put(at, b',"d":[')
+        for difference in differences:
+            at = put_figure(at, difference, c",")
+        at = put_figure(_put(at - 1, b'],"it":'), invisible_ms, c",")
+        at = put_figure(_put(at, b'"n":'), len(differences), c",")
+        at = put_figure(_put(at, b'"pt":'), pop_ms, c",")
+        at = put_figure(_put(at, b'"q":'), queue_id, c",")
+        at = put_figure(_put(at, b'"reviveTime":'), pop_ms + invisible_ms, c",")
+        at = put_figure(_put(at, b'"ro":0,"so":'), start_offset, c",")
+        at = put_name(_put(at, b'"sp":false,"t":"'), point.topic, c'"')
+        at[0] = c"}"
+        body = PyBytes_FromStringAndSize(<const char*>text, at + 1 - text)
+        run = RecordRun(host, host)
+        self.add(run, &point, b"ck", deliver_ms, start_offset, revive_queue, body)
+        return run
 
     cdef int begin(self) except -1:
         return self._times.begin()
@@ -60,11 +105,11 @@ cdef class ReviveRecords:
         cdef uint8_t* key
         cdef PropertyMarks marks
         cdef Py_ssize_t key_size, text_at
-        at = put(put(text, b"TAGS\x01"), tag)
-        at = put_figure(put(at, b"\x02TIMER_DELIVER_MS\x01"), deliver_ms, VALUE_END)
-        key = put(at, b"UNIQ_KEY\x01")
+        at = _put(_put(text, b"TAGS\x01"), tag)
+        at = put_figure(_put(at, b"\x02TIMER_DELIVER_MS\x01"), deliver_ms, VALUE_END)
+        key = _put(at, b"UNIQ_KEY\x01")
         at = _put_key(key, point, number)
-        at = put(at, b"ck" if tag == b"ck" else b"ack")
+        at = _put(at, b"ck" if tag == b"ck" else b"ack")
         key_size = at - key
         at[0] = VALUE_END
         at = self._times.put_target(at + 1, self._revive_topic, revive_queue)
@@ -87,6 +132,18 @@ cdef uint8_t* _put_key(uint8_t* at, Point* point, int64_t number) noexcept:
     at = put_name(at, point.group, c"@")
     at = put_figure(at, point.pop_ms, c"@")
     return put_name(at, point.broker_name, c"@")
+
+
+cdef inline uint8_t* _put(uint8_t* at, bytes part) noexcept:
+    memcpy(at, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
+    return at + PyBytes_GET_SIZE(part)
+
+
+cdef bint _as_name(str text, Slice* name, Py_ssize_t most) except -1:
+    cdef Py_ssize_t size
+    name.at = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, &size)
+    name.size = size
+    return is_name(name[0], most)
 
 
 cdef uint8_t* put_name(uint8_t* at, Slice name, uint8_t behind) noexcept:
