@@ -32,7 +32,7 @@ Step = tuple[int, bytes, int, int]
 """Connection, bytes for it, answers that the producer gets, answers that the reader gets."""
 BODY_BYTES = 1024
 FILL_CHUNK = 64
-POP_QUEUES = 8
+POP_TOPIC, POP_QUEUES = "PopLoad", 8
 PULL_MESSAGES = 32
 
 
@@ -81,7 +81,8 @@ def pops(warm: int, counted: int) -> Play:
     batches. Times of the handles are none that the broker has given: it does not look at that."""
     queues = [queue for queue in range(POP_QUEUES) for _ in range(PULL_MESSAGES)]
     play = Play(
-        _sends(queues, FILL_CHUNK, PULL_MESSAGES * (warm + counted + POP_QUEUES)), messages=PULL_MESSAGES * counted
+        _sends(queues, FILL_CHUNK, PULL_MESSAGES * (warm + counted + POP_QUEUES), POP_TOPIC),
+        messages=PULL_MESSAGES * counted,
     )
     play.prepare = [_with_queues(POP_QUEUES), _registration(), *play.prepare]
     now_ms = int(time.time() * 1000)
@@ -95,12 +96,12 @@ def pops(warm: int, counted: int) -> Play:
             queue_id=queue,
             revive_queue=number % 8,
             start_offset=PULL_MESSAGES * row,
-            topic=TOPIC,
+            topic=POP_TOPIC,
         )
         body = BatchAckBody(acks=[entry], broker_name="broker-a").encode()
         header = PopHeader(
             consumer_group=GROUP,
-            topic=TOPIC,
+            topic=POP_TOPIC,
             queue_id=ANY_QUEUE,
             max_msg_nums=PULL_MESSAGES,
             invisible_time=6 * 3600_000,
@@ -119,7 +120,7 @@ def pops(warm: int, counted: int) -> Play:
 def _with_queues(count: int) -> Step:
     """The topic with so many queues."""
     header = CreateTopicHeader(
-        topic=TOPIC,
+        topic=POP_TOPIC,
         default_topic="TBW102",
         read_queue_nums=count,
         write_queue_nums=count,
@@ -133,8 +134,8 @@ def _frame(command: Command) -> bytes:
     return b"".join(map(bytes, encode_command(command, Codec.JSON)))
 
 
-def _sends(queues: Sequence[int], count: int, messages: int) -> list[Step]:
-    template = Template(TOPIC, queues, BODY_BYTES)
+def _sends(queues: Sequence[int], count: int, messages: int, topic: str = TOPIC) -> list[Step]:
+    template = Template(topic, queues, BODY_BYTES)
     return [(PRODUCER, bytes(template.frames(first, count)), count, 0) for first in range(0, messages, count)]
 
 

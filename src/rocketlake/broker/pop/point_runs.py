@@ -14,8 +14,8 @@ from rocketlake.base.clock import Clock
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.delay import plain_time
 from rocketlake.broker.delay.parking import TimerRules
-from rocketlake.broker.pop import revive_record
 from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.pop import revive_record
 from rocketlake.model.topic import REVIVE_LOG_PREFIX, TIMER_TOPIC
 from rocketlake.protocol.bodies.pop import CheckPoint
 

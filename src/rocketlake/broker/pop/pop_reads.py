@@ -121,10 +121,11 @@ class PopReads:
         if by_priority:
             queues = range(topic.read_queues)
             queue_ids = reversed(queues) if config.priority_ascends else iter(queues)
-        if not pop.ordered:
-            queue_ids = self._positions.not_at_end(pop.right.group.name, topic.name, queue_ids)
-        for queue_id in queue_ids:
-            self._read_queue(pop, topic.name, NO_RETRY, queue_id, found)
+        if pop.ordered:
+            for queue_id in queue_ids:
+                self._read_queue(pop, topic.name, NO_RETRY, queue_id, found)
+        else:
+            self._read_queues(pop, topic.name, NO_RETRY, queue_ids, found)
         if not retries_first and not pop.ordered and self._room(pop, found) > 0:
             self._read_retries(pop, draw, found)
         return found
@@ -140,7 +141,7 @@ class PopReads:
         for mark, topic in sources:
             queue_ids = _in_order(topic, pop.queue_id if mark == NO_RETRY else -1, 0)
             if not pop.ordered:
-                queue_ids = self._positions.not_at_end(group, topic.name, queue_ids)
+                queue_ids = (queue_id for queue_id, _ in self._positions.not_at_end(group, topic.name, queue_ids))
             for queue_id in queue_ids:
                 if not (pop.ordered and self._is_blocked(pop, topic.name, queue_id, found)):
                     self._peek_queue(pop, topic.name, mark, queue_id, found, chosen=chosen)
@@ -172,9 +173,18 @@ class PopReads:
             topics.reverse()
         for mark, topic in topics:
             if topic is not None:
-                for queue_id in self._positions.not_at_end(group, topic.name, _in_order(topic, -1, draw)):
-                    self._read_queue(pop, topic.name, mark, queue_id, found)
+                self._read_queues(pop, topic.name, mark, _in_order(topic, -1, draw), found)
                 return
+
+    def _read_queues(self, pop: Pop, topic: str, mark: str, queue_ids: Iterator[int], found: Popped) -> None:
+        """Read as many of the queues as the answer has room for; of the others say how much is left."""
+        is_full = False
+        for queue_id, left in self._positions.not_at_end(pop.right.group.name, topic, queue_ids):
+            if is_full and left is not None:
+                found.rest += max(0, left)
+            else:
+                self._read_queue(pop, topic, mark, queue_id, found)
+                is_full = self._room(pop, found) <= 0
 
     def _read_queue(self, pop: Pop, topic: str, mark: str, queue_id: int, found: Popped) -> None:
         group = pop.right.group.name

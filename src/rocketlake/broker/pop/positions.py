@@ -73,18 +73,24 @@ class PopPositions:
         committed = self._offsets.query(group, topic, queue_id)
         return committed if known is None else max(known.offset, committed)
 
-    def not_at_end(self, group: str, topic: str, queue_ids: Iterable[int]) -> Iterator[int]:
-        """Those of the queues in which the group may find something: most queues of a large topic are read out."""
+    def not_at_end(self, group: str, topic: str, queue_ids: Iterable[int]) -> Iterator[tuple[int, int | None]]:
+        """Those of the queues in which the group may find something, and how much: most of a large topic are read out.
+
+        None for a queue in which the group has not begun.
+        """
         committed = self._offsets.queues_of(group, topic)
         if committed is None:
-            yield from queue_ids
+            yield from ((queue_id, None) for queue_id in queue_ids)
             return
         moved, max_offset = self._next, self._store.max_offset
         for queue_id in queue_ids:
             known = moved.get((group, topic, queue_id))
             offset = committed.get(queue_id, NO_OFFSET)
-            if (offset if known is None or known.offset < offset else known.offset) != max_offset(topic, queue_id):
-                yield queue_id
+            if known is not None and known.offset > offset:
+                offset = known.offset
+            left = max_offset(topic, queue_id) - offset
+            if left:
+                yield queue_id, left if offset >= 0 else None
 
     def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Go on at `offset`, which is committed when today's end of the log is safe."""

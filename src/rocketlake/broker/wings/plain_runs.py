@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from rocketlake.broker.hot.end_runs import EndRuns
     from rocketlake.broker.pop.point_runs import PointRuns
 
-__all__ = ["ack_run", "are_there", "due_runs", "end_runs", "entry_runs", "one_of", "point_runs", "pull_run", "send_run", "signed"]
+__all__ = [
+    "ack_run",
+    "are_there",
+    "due_runs",
+    "end_runs",
+    "entry_runs",
+    "one_of",
+    "point_runs",
+    "pull_run",
+    "send_run",
+    "signed",
+]
 
 _KERNELS = (
     "rocketlake.broker.delay.due_run",
