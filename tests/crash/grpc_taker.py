@@ -58,9 +58,10 @@ class Taker:
             await self._change("putting", "put", message, 1.0, since)
             return
         if chance < 0.4:
-            since = time.monotonic()
+            began = time.monotonic()
             if not await self._change("renewing", "renewed", message, INVISIBLE_SECONDS, since):
-                return
+                return  # the broker takes a renewal that comes late, too, and hands the message out again
+            since = began
         say("acking", name)
         answer = await self._client.ack(TOPIC, GROUP, message)
         self._end("acked", name, is_done=answer.status.code == v2.Code.OK, since=since)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketlake.base.disk.faulty import Fault, FaultPlan
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.model import property_names as names
 from rocketlake.model.pop import PopHandle
 from rocketlake.model.topic import TIMER_TOPIC, TopicConfig
@@ -27,6 +26,7 @@ from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
 from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from tests.parity.pairs import Pair
 from tests.parity.worlds import World, run
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":
@@ -134,34 +134,17 @@ class Traffic:
                     ]
 
 
-class Pair:
+class Acks(Pair[Traffic]):
     """Both brokers."""
 
     def __init__(self, *, sync: bool = False) -> None:
-        self.plans = FaultPlan(), FaultPlan()
-        self.fast, self.ordinary = (
-            World(by_runs=by_runs, sync=sync, plan=plan)
-            for by_runs, plan in zip((True, False), self.plans, strict=True)
-        )
-        self.worlds = self.fast, self.ordinary
-        self.traffic = Traffic(self.fast.clock.now_ms)
-        self.in_runs: list[int] = []
-        """How many records each run held."""
-        self._seen = 0
+        super().__init__(Traffic, sync=sync)
 
-    async def start(self) -> None:
-        for world in self.worlds:
-            await world.start()
-        await self.wait(1000)
-        put_run = self.fast.broker.ground.intake.put_run
+    def first_chunk(self) -> bytes:
+        return self.traffic.send(0)
 
-        def count(records: Any, counts: Any) -> bool:
-            self.in_runs.append(len(records))
-            return put_run(records, counts)
-
-        self.fast.broker.ground.intake.put_run = count  # type: ignore[method-assign]
-        await self.send(self.traffic.send(0))  # it makes the log's first file, in the ordinary way
-        self.in_runs.clear()
+    def noted(self, world: World) -> object:
+        return world.broker.popping.in_flight._counts
 
     async def handed_out(self, count: int) -> list[Popped]:
         """So many messages, sent and popped by one pop."""
@@ -172,45 +155,6 @@ class Pair:
             await self.wait(100)
         self.in_runs.clear()
         return self.traffic.popped[known : known + count]
-
-    async def send(self, chunk: bytes, *, other_link: bool = False) -> list[Command]:
-        """The answers, the same from both."""
-        for world in self.worlds:
-            random.seed(self.traffic.opaque)  # a pop begins with any queue
-            await world.send(chunk, other_link=other_link)
-        self.compare()
-        answers = self.fast.peer.frames[self._seen :]
-        self._seen = len(self.fast.peer.frames)
-        self.traffic.learn(answers)
-        return answers
-
-    async def wait(self, ms: int) -> None:
-        for world in self.worlds:
-            random.seed(ms)
-            await world.clock.run_for(ms)
-
-    def compare(self) -> None:
-        fast, ordinary = self.worlds
-        assert fast.peer.lost == ordinary.peer.lost
-        assert sorted(fast.peer.raw) == sorted(ordinary.peer.raw)
-        assert in_flight(fast) == in_flight(ordinary)
-
-    async def stop(self) -> None:
-        """Compare all that they leave behind."""
-        await self.wait(2000)
-        self.compare()
-        assert self.fast.counts() == self.ordinary.counts()
-        assert [world.broker.ground.intake.waiting for world in self.worlds] == [0, 0]
-        for world in self.worlds:
-            await world.stop()
-        fast_files, ordinary_files = self.fast.contents(), self.ordinary.contents()
-        assert fast_files.keys() == ordinary_files.keys()
-        for path, data in fast_files.items():
-            assert data == ordinary_files[path], path
-
-
-def in_flight(world: World) -> object:
-    return world.broker.popping.in_flight._counts
 
 
 # -- any traffic -------------------------------------------------------------------------------------------------------
@@ -350,7 +294,7 @@ moves = st.one_of(
 @pytest.mark.parametrize("sync", [False, True])
 def test_any_traffic_has_the_same_effects(sync: bool, examples: int) -> None:
     async def play(moves: list[Any]) -> None:
-        pair = Pair(sync=sync)
+        pair = Acks(sync=sync)
         await pair.start()
         await pair.handed_out(6)
         for move in moves:
@@ -380,7 +324,7 @@ def test_acknowledgements_are_taken_by_the_chunk(sync: bool) -> None:
     """Without this, the comparison above could compare the ordinary path with itself."""
 
     async def work() -> None:
-        pair = Pair(sync=sync)
+        pair = Acks(sync=sync)
         await pair.start()
         popped = await pair.handed_out(6)
         in_timer = pair.fast.broker.store.next_offset(TIMER_TOPIC, 0)
@@ -389,7 +333,7 @@ def test_acknowledgements_are_taken_by_the_chunk(sync: bool) -> None:
         assert [answer.code for answer in answers] == [ResponseCode.SUCCESS] * 7
         assert pair.in_runs == [5, 1, 1]
         assert pair.fast.broker.store.next_offset(TIMER_TOPIC, 0) == in_timer + 6
-        assert in_flight(pair.fast) == {}
+        assert pair.noted(pair.fast) == {}
         await pair.wait(LATE_MS)  # none of them comes again
         pair.traffic.popped.clear()
         await pair.send(pair.traffic.pop(32))
@@ -402,7 +346,7 @@ def test_acknowledgements_are_taken_by_the_chunk(sync: bool) -> None:
 @pytest.mark.parametrize("sync", [False, True])
 def test_acknowledgements_of_many_are_taken_by_the_chunk(sync: bool) -> None:
     async def work() -> None:
-        pair = Pair(sync=sync)
+        pair = Acks(sync=sync)
         await pair.start()
         popped = await pair.handed_out(12)
         entries = entries_of(popped)
@@ -427,7 +371,7 @@ def test_check_points_are_stored_as_runs() -> None:
     """Without this, check points could all be compared with themselves: one that is not plain is as the others."""
 
     async def work() -> None:
-        pair = Pair()
+        pair = Acks()
         await pair.start()
         await pair.handed_out(12)
         await pair.send(b"".join(pair.traffic.send(number) for number in range(4)))
@@ -443,7 +387,7 @@ def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
     """One odd entry behind good ones: the ordinary path gets them all."""
 
     async def work() -> None:
-        pair = Pair()
+        pair = Acks()
         await pair.start()
         entries = entries_of(await pair.handed_out(12))
         assert len(entries) > 1
@@ -457,7 +401,7 @@ def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
 
 def test_an_acknowledgement_that_the_disk_loses_is_no_success() -> None:
     async def work() -> None:
-        pair = Pair(sync=True)
+        pair = Acks(sync=True)
         await pair.start()
         popped = await pair.handed_out(3)
         for plan in pair.plans:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketlake.base.disk.faulty import Fault, FaultPlan
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.codec.record import decode_records
 from rocketlake.model import property_names as names
@@ -31,6 +30,7 @@ from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.disk_wait import NotInMemory
+from tests.parity.pairs import Pair
 from tests.parity.worlds import World, run
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":
@@ -119,87 +119,28 @@ class Traffic:
                 self.halves.append(Half(self.keys[answer.opaque], offset, int(answer.fields["queueOffset"])))
 
 
-class Pair:
+class Ends(Pair[Traffic]):
     """Both brokers."""
 
     def __init__(self, *, sync: bool = False, changes: dict[str, str] | None = None) -> None:
-        self.plans = FaultPlan(), FaultPlan()
-        self.fast, self.ordinary = (
-            World(by_runs=by_runs, sync=sync, plan=plan)
-            for by_runs, plan in zip((True, False), self.plans, strict=True)
-        )
-        self.worlds = self.fast, self.ordinary
-        self.traffic = Traffic(self.fast.clock.now_ms)
-        self.in_runs: list[int] = []
-        """How many records each run held."""
-        self._changes = SETTINGS | (changes or {})
-        self._seen = 0
+        super().__init__(Traffic, sync=sync)
+        self.each(lambda world: world.broker.config.update(SETTINGS | (changes or {})))
 
-    async def start(self) -> None:
-        for world in self.worlds:
-            world.broker.config.update(self._changes)
-            await world.start()
-        put_run = self.fast.broker.ground.intake.put_run
+    def first_chunk(self) -> bytes:
+        return self.traffic.send({})
 
-        def count(records: Any, counts: Any) -> bool:
-            self.in_runs.append(len(records))
-            return put_run(records, counts)
-
-        self.fast.broker.ground.intake.put_run = count  # type: ignore[method-assign]
-        await self.send(self.traffic.send({}))  # it makes the log's first file, in the ordinary way
-        self.in_runs.clear()
-
-    async def send(self, chunk: bytes, *, other_link: bool = False) -> list[Command]:
-        """The answers, the same from both."""
-        for world in self.worlds:
-            random.seed(self.traffic.opaque)  # a send without a queue gets any
-            await world.send(chunk, other_link=other_link)
-        self.compare()
-        answers = self.fast.peer.frames[self._seen :]
-        self._seen = len(self.fast.peer.frames)
-        self.traffic.learn(answers)
-        return answers
-
-    async def wait(self, ms: int) -> None:
-        for world in self.worlds:
-            await world.clock.run_for(ms)
-
-    def each(self, change: Callable[[World], object]) -> None:
-        for world in self.worlds:
-            change(world)
-
-    def compare(self) -> None:
-        fast, ordinary = self.worlds
-        assert fast.peer.lost == ordinary.peer.lost
-        assert sorted(fast.peer.raw) == sorted(ordinary.peer.raw)
-        assert noted(fast) == noted(ordinary)
+    def noted(self, world: World) -> object:
+        """What becomes of half messages."""
+        known, ops = ledger(world), world.broker.transactions.check._ops
+        return known.position, bytes(known._standings), known._places, [*ops._waiting], ops.room_bytes
 
     def messages(self, topic: str, queue_id: int = 0) -> int:
         queue = self.fast.broker.store.queues.find(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
-    async def stop(self) -> None:
-        """Compare all that they leave behind."""
-        await self.wait(2000)
-        self.compare()
-        assert self.fast.counts() == self.ordinary.counts()
-        assert [world.broker.ground.intake.waiting for world in self.worlds] == [0, 0]
-        for world in self.worlds:
-            await world.stop()
-        fast_files, ordinary_files = self.fast.contents(), self.ordinary.contents()
-        assert fast_files.keys() == ordinary_files.keys()
-        for path, data in fast_files.items():
-            assert data == ordinary_files[path], path
-
 
 def ledger(world: World) -> HalfLedger:
     return world.broker.transactions.check._ledger
-
-
-def noted(world: World) -> object:
-    """What becomes of half messages."""
-    known, ops = ledger(world), world.broker.transactions.check._ops
-    return known.position, bytes(known._standings), known._places, [*ops._waiting], ops.room_bytes
 
 
 # -- any traffic -------------------------------------------------------------------------------------------------------
@@ -309,7 +250,7 @@ moves = st.one_of(
 @pytest.mark.parametrize("sync", [False, True])
 def test_any_traffic_has_the_same_effects(sync: bool, examples: int) -> None:
     async def play(moves: list[Any]) -> None:
-        pair = Pair(sync=sync)
+        pair = Ends(sync=sync)
         await pair.start()
         for move in moves:
             if isinstance(move, list):
@@ -338,7 +279,7 @@ def test_half_messages_and_ends_are_taken_by_the_chunk(codec: Codec, sync: bool)
     """Without this, the comparison above could compare the ordinary path with itself."""
 
     async def work() -> None:
-        pair = Pair(sync=sync, changes={"transactionOpMsgMaxSize": "4096"})
+        pair = Ends(sync=sync, changes={"transactionOpMsgMaxSize": "4096"})
         await pair.start()
         traffic = pair.traffic
         again = {names.TRANSACTION_ID: KEY}  # Java's client marks a message that it has sent
@@ -360,7 +301,7 @@ def test_half_messages_and_ends_are_taken_by_the_chunk(codec: Codec, sync: bool)
 
 def test_an_op_message_lies_behind_the_end_that_fills_it() -> None:
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         traffic = pair.traffic
         await pair.send(b"".join(traffic.half() for _ in range(20)))
@@ -375,7 +316,7 @@ def test_an_op_message_lies_behind_the_end_that_fills_it() -> None:
 
 def test_ends_of_one_half_message_in_one_chunk_store_one_message() -> None:
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         traffic = pair.traffic
         await pair.send(traffic.half())
@@ -391,7 +332,7 @@ def test_ends_of_one_half_message_in_one_chunk_store_one_message() -> None:
 
 def test_an_end_of_any_place_of_a_transaction_that_was_put_back() -> None:
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         traffic = pair.traffic
         await pair.send(traffic.half() + traffic.half())
@@ -408,7 +349,7 @@ def test_an_end_that_comes_on_another_link() -> None:
     """Its record has the address of the half message's sender."""
 
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         traffic = pair.traffic
         await pair.send(traffic.half() + traffic.half())
@@ -424,7 +365,7 @@ def test_a_disk_that_refuses_leaves_the_transactions_open(sync: bool) -> None:
     """The run and each of its ends are refused; the transactions end once later."""
 
     async def work() -> None:
-        pair = Pair(sync=sync)
+        pair = Ends(sync=sync)
         await pair.start()
         traffic = pair.traffic
         await pair.send(traffic.half() + traffic.half() + traffic.half())
@@ -440,7 +381,7 @@ def test_a_disk_that_refuses_leaves_the_transactions_open(sync: bool) -> None:
 
 def test_a_full_file_is_rolled_in_between() -> None:
     async def work() -> None:
-        pair = Pair(changes={"transactionOpMsgMaxSize": "30"})
+        pair = Ends(changes={"transactionOpMsgMaxSize": "30"})
         await pair.start()
         traffic = pair.traffic
         for _ in range(6):
@@ -455,7 +396,7 @@ def test_a_full_file_is_rolled_in_between() -> None:
 
 def test_no_end_passes_those_that_wait_for_the_ledger() -> None:
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         traffic = pair.traffic
         await pair.send(traffic.half() + traffic.half())
@@ -476,7 +417,7 @@ def test_no_end_passes_those_that_wait_for_the_ledger() -> None:
 
 def test_no_end_passes_one_of_its_link_that_waits_for_the_disk() -> None:
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         world, traffic = pair.fast, pair.traffic
         await pair.send(traffic.half() + traffic.half())
@@ -510,7 +451,7 @@ def test_ends_of_a_run_that_cannot_be_answered_are_noted(monkeypatch: pytest.Mon
     """Their messages are stored. Sent again they store no second one."""
 
     async def work() -> None:
-        pair = Pair()
+        pair = Ends()
         await pair.start()
         world, traffic = pair.fast, pair.traffic
         await pair.send(traffic.half())
