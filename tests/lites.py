@@ -61,7 +61,13 @@ class LiteClient(PopClient):
 
     async def pop_lite(self, invisible_ms: int = 60_000, poll_ms: int = 0, count: int = 32) -> list[PoppedLite]:
         """The messages of one pop; none if the broker answers that there are none."""
-        header = PopLiteHeader(
+        header = self.lite_pop_header(invisible_ms, poll_ms, count)
+        answer = await self.ask(Code.POP_LITE_MESSAGE, header)
+        assert answer.code in (0, 209, 210), (answer.code, answer.remark)
+        return [] if answer.code else self.popped_lites(answer)
+
+    def lite_pop_header(self, invisible_ms: int, poll_ms: int, count: int) -> PopLiteHeader:
+        return PopLiteHeader(
             client_id=self.client_id,
             consumer_group=self.group,
             topic=PARENT,
@@ -70,10 +76,9 @@ class LiteClient(PopClient):
             poll_time=poll_ms,
             born_time=self.clock.now_ms(),
         )
-        answer = await self.ask(Code.POP_LITE_MESSAGE, header)
-        assert answer.code in (0, 209, 210), (answer.code, answer.remark)
-        if answer.code:
-            return []
+
+    def popped_lites(self, answer: Command) -> list[PoppedLite]:
+        """The messages of an answer that has some."""
         reply = answer.header(PopLiteReplyHeader)
         messages = decode_records(answer.body_bytes)
         tries = [int(each) for each in (reply.order_count_info or "").split(";")]

@@ -32,7 +32,7 @@ ROOMS = {
     " integration/test_fair_shares.py integration/test_quotas.py integration/test_client_ids.py"
     " golden/test_metrics.py"
     " integration/test_faults_in_duties.py integration/test_gate.py integration/test_large_batches.py"
-    " integration/test_lite_topics.py"
+    " integration/test_lite_*.py"
     " integration/test_lost_register.py integration/test_memory_bounds.py integration/test_poison.py"
     " integration/test_pop*.py integration/test_property_room.py"
     " integration/test_reads_over_a_switch.py integration/test_replica_*.py integration/test_slave_reads.py"
