@@ -6,15 +6,21 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from rocketlake import LiteSimpleConsumer, Message, NotRunning, Producer, ProducerConfig, RemoteError, UsageError
 from rocketlake.admin import Admin
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
 from rocketlake.client import sync
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.standalone import Standalone
+from rocketlake.store.config import StoreConfig
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lite_topics.py"
 LONG_MS = 60_000
@@ -124,7 +130,8 @@ async def test_a_broker_that_was_restarted_is_told_the_whole_set(
     cluster.broker.lite.subscriptions.clear()
     consumer.instance.net.give_up(cluster.broker.address, "the test wants another link")
     await producer.send(lite("b", "1"))
-    assert await received(consumer, 1) == {"b": ["1"]}
+    async with asyncio.timeout(20):  # not after half a minute
+        assert await received(consumer, 1) == {"b": ["1"]}
 
 
 async def test_a_refusal_names_cause_and_cure(cluster: Standalone, producer: Producer) -> None:
@@ -197,3 +204,40 @@ async def test_the_example(cluster: Standalone) -> None:
     )
     out, _ = await asyncio.wait_for(process.communicate(), 60)
     assert out.decode().splitlines() == ["anna: hello, how are you, bye", "carl: hello, how are you, bye"]
+
+
+async def test_two_brokers_share_the_lite_topics(tmp_path: Path) -> None:
+    """Each lite topic lies on one of them; the consumer is known to both, and waits at both."""
+    names = [f"session-{number}" for number in range(20)]
+    async with AsyncExitStack() as stack:
+        config = NameServerConfig(listen_host="127.0.0.1", listen_port=0, kv_config_path=tmp_path / "kv.json")
+        server = await stack.enter_async_context(NameServer(config))
+        brokers = [new_broker(tmp_path, name, server.address) for name in ("one", "two")]
+        for broker in brokers:
+            await stack.enter_async_context(broker)
+        admin = await stack.enter_async_context(Admin(namesrv=server.address))
+        await admin.create_topic(PARENT, queues=2, attributes="+message.type=LITE")
+        await admin.create_group("g", attributes=f"+lite.bind.topic={PARENT}")
+        producer = await stack.enter_async_context(Producer("p", namesrv=server.address))
+        consumer = await stack.enter_async_context(LiteSimpleConsumer("g", PARENT, namesrv=server.address))
+        await consumer.subscribe_lite(*names)
+        for number in range(60):
+            await producer.send(lite(names[number % 20], str(number)))
+        found = await received(consumer, 60)
+        assert found == {name: [str(at), str(at + 20), str(at + 40)] for at, name in enumerate(names)}
+        shares = [len(broker.lite.queues) for broker in brokers]
+        assert sum(shares) == 20 and min(shares) > 0, "each lite topic is on one broker"
+        assert [broker.lite.subscriptions.count for broker in brokers] == [20, 20]
+        waiting = asyncio.create_task(received(consumer, 20))
+        for name in names:
+            await producer.send(lite(name, "late"))
+        assert await waiting == {name: ["late"] for name in names}, "it waits at both"
+    assert [broker.lite.subscriptions.count for broker in brokers] == [0, 0], "it has said that it leaves"
+
+
+def new_broker(folder: Path, name: str, namesrv: str) -> Broker:
+    store = StoreConfig(commit_log_file_bytes=1024 * 1024, index_slots=100, index_entries=1000)
+    config = BrokerConfig(
+        broker_name=name, listen_port=0, fast_listen_port=0, store_root=folder / name, namesrv_addresses=(namesrv,)
+    )
+    return Broker(config, store)

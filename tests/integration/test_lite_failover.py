@@ -296,3 +296,26 @@ async def receive(consumer: LiteSimpleConsumer, count: int) -> dict[str, list[in
             found[message.lite_topic or ""].append(int(message.body))
             await consumer.ack(message)
     return found
+
+
+async def test_our_own_consumer_waits_out_a_master_that_becomes_a_slave(lites: LiteGroup) -> None:
+    """The old master goes on as a slave, which refuses its pops: the new one is found while the receive lasts."""
+    group = lites.group
+    config = ClientConfig(namesrv=f"{NAMESRV}:9876", client_ip="10.0.0.78")
+    instance = ClientInstance(config, clock=group.clock, network=group.net.host("10.0.0.78"))
+    await lites.through(instance.start())
+    consumer = LiteSimpleConsumer("g", PARENT, instance=instance)
+    await lites.through(consumer.start())
+    await lites.through(consumer.subscribe_lite("a"))
+    waiting = asyncio.ensure_future(receive(consumer, 2))
+    await group.clock.run_for(1000)
+    old = group.master
+    membership = group.brokers[old].membership
+    assert membership is not None
+    other = next(number for number in (1, 2, 3) if group.hosts[number - 1] != old)
+    await group.run_through(asyncio.ensure_future(membership._calls.elect(other, designated=True)))
+    await group.until(lambda: bool(group.masters) and old not in group.masters, 30_000)
+    await lites.send_all(0, 3)
+    assert await lites.through(waiting) == {"a": [0, 3]}
+    await lites.through(consumer.stop())
+    await lites.through(instance.stop())

@@ -22,7 +22,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.calls import group as group_calls
-from rocketlake.client.calls.answer import is_of_slave
+from rocketlake.client.calls.answer import is_of_another_master, is_of_slave
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
@@ -298,15 +298,19 @@ class ClientInstance(Service):
         return answer
 
     async def at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """The outcome of `ask(address)` at the master. After a LinkError a new one is looked for, for the next try."""
+        """The outcome of `ask(address)` at the master. After a LinkError a new one is looked for, for the next try.
+
+        So it is after the refusal of a slave.
+        """
         masters = self.masters
         address = await self.master(broker_name, topic)
         number = masters.begin(address, broker_name, topic)
         try:
             outcome = await ask(address)
-        except LinkError:
-            masters.doubt(broker_name, topic, address)
-            await masters.wait(broker_name, address, NEWS_SECONDS)
+        except RocketLakeError as error:
+            if is_of_another_master(error):
+                masters.doubt(broker_name, topic, address)
+                await masters.wait(broker_name, address, NEWS_SECONDS)
             raise
         finally:
             masters.end(number)

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
 
-from rocketlake.base.errors import RemoteError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import request_name
@@ -109,6 +109,11 @@ def is_of_slave(answer: Command | RemoteError) -> bool:
         return isinstance(answer, RemoteError) or "msgId" not in (answer.fields or ())
     busy = answer.code in (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
     return busy and any(word in (answer.remark or "") for word in _REFUSED_AS_SLAVE)
+
+
+def is_of_another_master(error: RocketLakeError) -> bool:
+    """True if the broker may have another master by now: no answer came, or that of a slave."""
+    return isinstance(error, LinkError) or (isinstance(error, RemoteError) and is_of_slave(error))
 
 
 async def ask(

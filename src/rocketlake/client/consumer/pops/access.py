@@ -17,8 +17,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.client.calls import pop as calls
+from rocketlake.client.calls.answer import is_of_another_master
 from rocketlake.client.calls.pop import PopAnswer, handle_of
 from rocketlake.client.errors import HandleExpired
 from rocketlake.client.instance import ClientInstance
@@ -94,8 +95,9 @@ class PopAccess:
         address = await self._instance.master(queue.broker_name, queue.topic)
         try:
             return await ask(address)
-        except LinkError:
-            self._instance.masters.doubt(queue.broker_name, queue.topic, address)
+        except RocketLakeError as error:
+            if is_of_another_master(error):
+                self._instance.masters.doubt(queue.broker_name, queue.topic, address)
             raise
 
     def is_over(self, message: StoredMessage) -> bool:

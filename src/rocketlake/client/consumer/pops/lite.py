@@ -14,8 +14,9 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Unpack
 
-from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.answer import is_of_another_master
 from rocketlake.client.calls.pop import PopAnswer
 from rocketlake.client.config import FirstOffset
 from rocketlake.client.consumer.filters import subscription_of
@@ -31,8 +32,8 @@ __all__ = ["LiteSimpleConsumer"]
 
 log = get_logger(__name__)
 _SAY_SECONDS = 30.0
-_ROUND_MS = 1000
-"""A message waits so long at most while the consumer waits at the other brokers."""
+_ROUND_MS, _TURN_MS_MIN = 1000, 200
+"""A message waits for the first while the consumer waits at the other brokers; it waits for the second at each."""
 _BEGIN = {FirstOffset.FIRST: LiteOffset(value=1), FirstOffset.LAST: LiteOffset(value=2)}
 
 
@@ -93,7 +94,7 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
     # what brokers know
 
     async def _join(self) -> None:
-        await asyncio.gather(*map(self._say, await self._brokers()))
+        await self._tell(LiteAction.COMPLETE_ADD, ())
         await super()._join()  # behind it: a heartbeat makes a group that a name is wrong of
         self.every("lite topics", _SAY_SECONDS, self._say_anew)
 
@@ -112,7 +113,9 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
         async def tell(broker_name: str) -> None:
             try:
                 await self._pops.subscribe(broker_name, self._parent, action, lites, begin)
-            except LinkError as error:
+            except (LinkError, RemoteError) as error:
+                if not is_of_another_master(error):
+                    raise
                 self._told.pop(broker_name, None)
                 log.info("group %s tells broker %s later what it subscribes to: %s", self.group, broker_name, error)
 
@@ -149,4 +152,4 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
         )
 
     def _poll_ms(self, places: Sequence[Place], left_ms: int) -> int:
-        return left_ms if len(places) == 1 else min(left_ms, _ROUND_MS // max(1, len(places)))
+        return left_ms if len(places) == 1 else min(left_ms, max(_TURN_MS_MIN, _ROUND_MS // max(1, len(places))))

@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import stop_each
-from rocketlake.client.calls.answer import POPPED_AGAIN, PULLED_AFTER_HEARTBEAT
+from rocketlake.client.calls.answer import POPPED_AGAIN, PULLED_AFTER_HEARTBEAT, is_of_slave
 from rocketlake.client.calls.pop import POP_MAX, PopAnswer
 from rocketlake.client.consumer.damage import Damage
 from rocketlake.client.consumer.group_consumer import GroupConsumer, PushSettings
@@ -228,7 +228,7 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
             try:
                 answer = await self._pop(place, max_messages, invisible_ms, poll_ms)
             except (RemoteError, LinkError) as error:
-                if isinstance(error, RemoteError) and error.code not in POPPED_AGAIN:
+                if isinstance(error, RemoteError) and not (error.code in POPPED_AGAIN or is_of_slave(error)):
                     raise
                 if isinstance(error, RemoteError) and error.code in PULLED_AFTER_HEARTBEAT:
                     self.instance.heartbeat_soon()
