@@ -12,10 +12,10 @@ import pytest
 
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
+from rocketlake.broker.pop.pop_reads import PopReads
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.message_store import MessageStore
 from tests.pops import PopClient
 from tests.requests import send_header
 
@@ -47,7 +47,7 @@ async def reads_of(client: PopClient) -> tuple[list[str], int]:
 
     def called(frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal reads
-        reads += event == "call" and frame.f_code is MessageStore.get.__code__
+        reads += event == "call" and frame.f_code is PopReads._get.__code__
 
     sys.setprofile(called)
     try:

@@ -87,6 +87,7 @@ class World:
         if not by_runs:  # an after-hook that does nothing: see Dispatcher.run
             self.broker._dispatcher.after.append(lambda _request, _reply: None)
             self.broker.popping.log.points = None
+            self.broker.popping.reads.plain = None
 
     async def start(self) -> None:
         random.seed(1)  # a send without a queue gets any

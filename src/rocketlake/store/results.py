@@ -136,6 +136,8 @@ class GetResult:
     bytes: int = 0
     count: int = 0
     cold: list[ColdPart] = field(default_factory=list)
+    offsets: range | None = None
+    """The queue offsets of the records, if they are neighbours in the queue and it is sure; None: read the records."""
 
 
 @dataclass(slots=True)

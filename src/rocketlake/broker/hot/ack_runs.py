@@ -95,18 +95,17 @@ class AckRuns:
     def _make_cutter(self, config: BrokerConfig) -> None:
         records = records_for(config, self._timer_rules, self._clock)
         self._made_for = config
-        self._cutter = (
-            None
-            if records is None
-            else plain_ack.PlainAckCutter(
-                self._bounds,
-                records,
-                REVIVE_QUEUES,
-                config.broker_name.encode(),
-                encode_host(*self._store_address()),
-                _answer_parts(),
-                (self._wire.frame_bytes, self._wire.header_bytes),
-            )
+        self._cutter = None
+        if records is None:
+            return
+        self._cutter = plain_ack.PlainAckCutter(
+            self._bounds,
+            records,
+            REVIVE_QUEUES,
+            config.broker_name.encode(),
+            encode_host(*self._store_address()),
+            _answer_parts(),
+            (self._wire.frame_bytes, self._wire.header_bytes),
         )
 
     def _bounds(self, topic: str, queue_id: int) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
@@ -38,6 +38,9 @@ from rocketlake.protocol.limits import FRAME_BYTES_MAX
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
+
+if TYPE_CHECKING:
+    from rocketlake.broker.pop.plain_reads import PlainReads
 
 __all__ = ["Pop", "PopReads"]
 
@@ -90,6 +93,7 @@ class PopReads:
         orders: OrderTable,
         in_flight: InFlight,
         clock: Clock,
+        plain: PlainReads | None = None,
     ) -> None:
         self._config = config
         self._store = store
@@ -101,6 +105,8 @@ class PopReads:
         self._in_flight = in_flight
         self._clock = clock
         self._turn = 0
+        self.plain = plain
+        """The short way to records in memory; None where it is not compiled."""
 
     def next_revive_queue(self) -> int:
         """The queue for the next check points: each in its turn."""
@@ -266,6 +272,10 @@ class PopReads:
         if not subscription.is_tag_type:
             asked = (topic, queue_id, offset, room, bytes_max)
             return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=False)
+        if self.plain is not None:
+            result = self.plain.get(topic, queue_id, offset, room, bytes_max, match=match)
+            if result is not None:
+                return result
         return self._store.get(topic, queue_id, offset, room, bytes_max, match=match, wait=False)
 
     def _hand_out(self, pop: Pop, source: _Source, result: GetResult, found: Popped) -> None:

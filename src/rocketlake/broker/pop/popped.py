@@ -72,6 +72,8 @@ def records_of(result: GetResult) -> Iterator[memoryview]:
 
 def offsets_of(result: GetResult) -> list[int]:
     """The queue offsets of the records of a read."""
+    if result.offsets is not None:
+        return list(result.offsets)
     offsets = []
     for piece in result.slices:
         at, end = 0, len(piece)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rocketlake.broker.delay import entry_run
     from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
+    from rocketlake.broker.pop.plain_reads import PlainReads
     from rocketlake.broker.pop.point_runs import PointRuns
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "end_runs",
     "entry_runs",
     "one_of",
+    "plain_reads",
     "point_runs",
     "pull_run",
     "send_run",
@@ -150,6 +152,15 @@ def point_runs(ground: Ground) -> PointRuns | None:
     from rocketlake.broker.pop.point_runs import PointRuns
 
     return PointRuns(ground.config, ground.intake, ground.timer_rules, ground.clock)
+
+
+def plain_reads(ground: Ground) -> PlainReads | None:
+    """Reads records in memory for pops."""
+    if not are_there():
+        return None
+    from rocketlake.broker.pop.plain_reads import PlainReads
+
+    return PlainReads(ground.store)
 
 
 def signed(ground: Ground, run: Run | None) -> Run | None:

@@ -24,7 +24,7 @@ from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.lite import Lite
-from rocketlake.broker.wings.plain_runs import ack_run, point_runs
+from rocketlake.broker.wings.plain_runs import ack_run, plain_reads, point_runs
 from rocketlake.broker.wings.wing import MasterWing
 
 __all__ = ["Popping"]
@@ -47,7 +47,7 @@ class Popping(MasterWing):
         timer_enabled = ground.timer_rules.is_enabled
         rights = PopRights(config, ground.topics, ground.groups, timer_enabled=timer_enabled)
         self.log = log = ReviveLog(config, ground.intake, clock, ground.role.address, point_runs(ground))
-        reads = PopReads(
+        self.reads = reads = PopReads(
             config=config,
             store=store,
             topics=ground.topics,
@@ -57,6 +57,7 @@ class Popping(MasterWing):
             orders=self.orders,
             in_flight=self.in_flight,
             clock=clock,
+            plain=plain_reads(ground),
         )
         pop = PopMessage(
             config=config,
