@@ -267,11 +267,7 @@ class Load:
 
 async def test_our_own_consumer_goes_over_to_the_new_master(lites: LiteGroup) -> None:
     group = lites.group
-    config = ClientConfig(namesrv=f"{NAMESRV}:9876", client_ip="10.0.0.78")
-    instance = ClientInstance(config, clock=group.clock, network=group.net.host("10.0.0.78"))
-    await lites.through(instance.start())
-    consumer = LiteSimpleConsumer("g", PARENT, instance=instance)
-    await lites.through(consumer.start())
+    consumer = await our_consumer(lites)
     await lites.through(consumer.subscribe_lite("a", "b"))
     await lites.send_all(*range(9))
     first = await lites.through(receive(consumer, 6))
@@ -283,9 +279,23 @@ async def test_our_own_consumer_goes_over_to_the_new_master(lites: LiteGroup) ->
     began = group.clock.monotonic()
     assert await lites.through(receive(consumer, 6)) == {"a": [9], "b": [10], "c": [2, 5, 8, 11]}
     assert group.clock.monotonic() - began < 5, "it is told before the next pop, not after half a minute"
+    await leave(lites, consumer)
+    assert not group.brokers[group.master].lite.subscriptions.find(consumer.instance.client_id, "g")
+
+
+async def our_consumer(lites: LiteGroup) -> LiteSimpleConsumer:
+    """Our own client on the clock and the network of the group."""
+    config = ClientConfig(namesrv=f"{NAMESRV}:9876", client_ip="10.0.0.78")
+    instance = ClientInstance(config, clock=lites.group.clock, network=lites.group.net.host("10.0.0.78"))
+    await lites.through(instance.start())
+    consumer = LiteSimpleConsumer("g", PARENT, instance=instance)
+    await lites.through(consumer.start())
+    return consumer
+
+
+async def leave(lites: LiteGroup, consumer: LiteSimpleConsumer) -> None:
     await lites.through(consumer.stop())
-    await lites.through(instance.stop())
-    assert not group.brokers[group.master].lite.subscriptions.find(instance.client_id, "g")
+    await lites.through(consumer.instance.stop())
 
 
 async def receive(consumer: LiteSimpleConsumer, count: int) -> dict[str, list[int]]:
@@ -301,11 +311,7 @@ async def receive(consumer: LiteSimpleConsumer, count: int) -> dict[str, list[in
 async def test_our_own_consumer_waits_out_a_master_that_becomes_a_slave(lites: LiteGroup) -> None:
     """The old master goes on as a slave, which refuses its pops: the new one is found while the receive lasts."""
     group = lites.group
-    config = ClientConfig(namesrv=f"{NAMESRV}:9876", client_ip="10.0.0.78")
-    instance = ClientInstance(config, clock=group.clock, network=group.net.host("10.0.0.78"))
-    await lites.through(instance.start())
-    consumer = LiteSimpleConsumer("g", PARENT, instance=instance)
-    await lites.through(consumer.start())
+    consumer = await our_consumer(lites)
     await lites.through(consumer.subscribe_lite("a"))
     waiting = asyncio.ensure_future(receive(consumer, 2))
     await group.clock.run_for(1000)
@@ -317,5 +323,4 @@ async def test_our_own_consumer_waits_out_a_master_that_becomes_a_slave(lites: L
     await group.until(lambda: bool(group.masters) and old not in group.masters, 30_000)
     await lites.send_all(0, 3)
     assert await lites.through(waiting) == {"a": [0, 3]}
-    await lites.through(consumer.stop())
-    await lites.through(instance.stop())
+    await leave(lites, consumer)
