@@ -1,4 +1,4 @@
-"""Plain check points: each stored as a run of one record, without the steps of a message that anybody may send.
+"""Plain check points: each stored as a run of one record, without the general put of a message.
 
 Owns        when a check point may be stored so, the settings of the kernel.
 Must not know   the bytes of records (revive_record.pyx), pops, how a run is stored.
