@@ -2,7 +2,7 @@
 
 Owns        the order of the steps of a pop.
 Must not know   the checks (rights/pop.py), how queues are read (pop/pop_reads.py), how a pop waits
-                (pop/waiting_pops.py), what wakes it (pop/pop_hold.py).
+                (held/waiting_pops.py), what wakes it (pop/pop_hold.py).
 
 A pop of a new group waits until the group is on disk. One that finds nothing waits until its time is up. One that is
 woken is served from the first check on, and waits again if another consumer was faster. A pop that got messages while
@@ -17,10 +17,10 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.held.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
 from rocketlake.broker.pop.popped import Popped
-from rocketlake.broker.pop.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.quotas.quotas import Quotas
 from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.rights.refusal import Refused

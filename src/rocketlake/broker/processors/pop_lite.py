@@ -2,7 +2,7 @@
 
 Owns        which of its lite topics a pop looks at, what is handed out.
 Must not know   the checks (rights/lite.py), how a light queue is read (lite/light_reads.py), how a pop waits
-                (pop/waiting_pops.py).
+                (held/waiting_pops.py).
 
 A lite topic stays among those worth a look until nothing of it is left and nothing is in flight. So a message that is
 not acknowledged in time comes again by itself.
@@ -17,10 +17,10 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.held.wait_list import WaitList
+from rocketlake.broker.held.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
-from rocketlake.broker.pop.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
