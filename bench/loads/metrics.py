@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 
@@ -25,7 +27,11 @@ SCRAPES = 7
 INTERVAL_SECONDS = 15
 PAUSE_SECONDS = 2.0
 CALM_CORE, CALM_TRIES = 0.1, 30
-_READER = "import sys, urllib.request; print(len(urllib.request.urlopen(sys.argv[1]).read()))"
+_READER = """
+import sys, urllib.request
+for line in sys.stdin:
+    print(len(urllib.request.urlopen(sys.argv[1]).read()), flush=True)
+"""
 
 
 async def measure() -> list[float]:
@@ -41,15 +47,36 @@ async def measure() -> list[float]:
                 for _ in range(2):
                     broker.store.put(PutMessage(name, queue_id, b"x" * 100))
                 broker.offsets.commit(group, name, queue_id, 1)
-        url = f"http://{broker.monitor.address}/metrics"
         await calm()
-        taken = []
-        for number in range(SCRAPES):
-            page_bytes, cpu, wall = await scrape(url)
-            taken.append(cpu)
-            say(f"scrape {number + 1}: {cpu * 1000:.0f} ms of CPU for {page_bytes / 1e6:.1f} MB in {wall:.1f} s")
-            await asyncio.sleep(PAUSE_SECONDS)
+        async with reading(f"http://{broker.monitor.address}/metrics") as read:
+            taken = []
+            for number in range(SCRAPES):
+                began, before = time.monotonic(), time.process_time()
+                page_bytes = await read()
+                cpu, wall = time.process_time() - before, time.monotonic() - began
+                taken.append(cpu)
+                say(f"scrape {number + 1}: {cpu * 1000:.0f} ms of CPU for {page_bytes / 1e6:.1f} MB in {wall:.1f} s")
+                await asyncio.sleep(PAUSE_SECONDS)
     return taken
+
+
+@asynccontextmanager
+async def reading(url: str) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+    """A process that reads the page when it is told to, and says how many bytes it got."""
+    pipe = asyncio.subprocess.PIPE
+    reader = await asyncio.create_subprocess_exec(sys.executable, "-c", _READER, url, stdin=pipe, stdout=pipe)
+    assert reader.stdin is not None and reader.stdout is not None
+    asking, answers = reader.stdin, reader.stdout
+
+    async def read() -> int:
+        asking.write(b"now\n")
+        return int(await answers.readline())
+
+    try:
+        yield read
+    finally:
+        asking.close()
+        await reader.wait()
 
 
 async def calm() -> None:
@@ -60,14 +87,6 @@ async def calm() -> None:
         if time.process_time() - before < CALM_CORE * PAUSE_SECONDS:
             return
     raise TimeoutError(f"the broker took more than {CALM_CORE:.0%} of a core for {CALM_TRIES * PAUSE_SECONDS:.0f} s")
-
-
-async def scrape(url: str) -> tuple[int, float, float]:
-    """Bytes of the page; CPU seconds of this process, and seconds, while another process reads it."""
-    began, before = time.monotonic(), time.process_time()
-    reader = await asyncio.create_subprocess_exec(sys.executable, "-c", _READER, url, stdout=asyncio.subprocess.PIPE)
-    told, _ = await reader.communicate()
-    return int(told), time.process_time() - before, time.monotonic() - began
 
 
 def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:

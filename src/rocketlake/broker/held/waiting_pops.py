@@ -6,12 +6,11 @@ Must not know   what is popped, what a pop finds, what wakes one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from rocketlake.base.clock import Clock
-from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.held.wait_list import Waiter, WaitList
 from rocketlake.filter.tag import TagTest
 from rocketlake.net.dispatcher import run_handler
@@ -50,8 +49,10 @@ class Nothing(Protocol):
 class WaitingPops(Generic[_K]):
     """Of one kind."""
 
-    def __init__(self, config: LiveConfig, store: MessageStore, hold: WaitList[_K], clock: Clock) -> None:
-        self._config = config
+    def __init__(
+        self, store: MessageStore, hold: WaitList[_K], clock: Clock, held_of_queue_max: Callable[[], int]
+    ) -> None:
+        self._held_of_queue_max = held_of_queue_max
         self._store = store
         self._hold = hold
         self._clock = clock
@@ -76,8 +77,7 @@ class WaitingPops(Generic[_K]):
         left_ms = asked.born_time + asked.poll_time - _ANSWER_MS - now_ms
         if asked.poll_time <= 0 or left_ms <= 0 or self._hold.is_closed:
             return ResponseCode.POLLING_TIMEOUT
-        most = self._config.now.held_pops_of_queue_max
-        if not self._hold.has_room(request.asker) or self._hold.count_at(key) >= most:
+        if not self._hold.has_room(request.asker) or self._hold.count_at(key) >= self._held_of_queue_max():
             return ResponseCode.POLLING_FULL
         if found.is_more:
             self.soon(request, again)

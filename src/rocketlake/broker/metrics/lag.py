@@ -126,9 +126,9 @@ class GroupLag:
         now = int(self._clock.now_ms())
         lag = unacked = overdue = waiting = largest = 0
         oldest = oldest_waiting = now
-        pulled = self._offsets.pulled_queues(group, topic)
+        pulled, max_offset = self._offsets.pulled_queues(group, topic), self._store.max_offset
         for queue_id, offset in enumerate(offsets):
-            end = self._store.max_offset(topic, queue_id)
+            end = max_offset(topic, queue_id)
             handed = pulled.get(queue_id, -1)
             in_flight = 0
             if has_popped:
@@ -141,36 +141,53 @@ class GroupLag:
                 offset, handed = max(offset, popped.next_offset), max(handed, popped.handed)
             if offset < 0 or offset >= end:
                 continue  # without an offset the group begins where its settings say
-            handed = min(end, max(offset, handed))
+            # Conditions, not min and max, and no task for what is known: ten thousand queues stand here.
+            if handed < offset:
+                handed = offset
+            elif handed > end:
+                handed = end
             lag += end - offset
             unacked += handed - offset
             waiting += end - handed
-            largest = max(largest, end - offset + in_flight)
-            stored_ms = await self._stored_ms((topic, queue_id, offset), known)
-            oldest = min(oldest, stored_ms or oldest)
+            if largest < end - offset + in_flight:
+                largest = end - offset + in_flight
+            place = topic, queue_id, offset
+            stored_ms = self._still_known(place, known) or await self._stored_ms(place)
+            if 0 < stored_ms < oldest:
+                oldest = stored_ms
             if handed < end:
-                waiting_ms = stored_ms if handed == offset else await self._stored_ms((topic, queue_id, handed), known)
-                oldest_waiting = min(oldest_waiting, waiting_ms or oldest_waiting)
+                if handed != offset:
+                    place = topic, queue_id, handed
+                    stored_ms = self._still_known(place, known) or await self._stored_ms(place)
+                if 0 < stored_ms < oldest_waiting:
+                    oldest_waiting = stored_ms
         labels = lag_labels(group, topic)
-        return _Row(labels, lag, max(0, now - oldest), unacked, overdue, waiting, max(0, now - oldest_waiting), largest)
+        return _Row(labels, lag, now - oldest, unacked, overdue, waiting, now - oldest_waiting, largest)
 
-    async def _stored_ms(self, place: _Place, known: dict[_Place, int]) -> int:
+    def _still_known(self, place: _Place, known: dict[_Place, int]) -> int:
+        """The store time of the message there as the walk before knew it; 0 if it did not."""
+        found = known.get(place, 0)
+        if found:
+            self._known[place] = found
+        return found
+
+    async def _stored_ms(self, place: _Place) -> int:
         """The store time of the first readable message from this place on; 0 if it is not known yet."""
-        found = known.get(place) or self._known.get(place)
-        if found is None:
-            topic, queue_id, offset = place
-            first = max(self._store.min_offset(topic, queue_id), QueueOffset(offset))
-            read = partial(self._store.store_ms_at, topic, queue_id, first)
-            try:
-                with self._store.disk_wait.none():
-                    found = int(read())
-            except NotInMemory:
-                self._cold_reads += 1
-                if self._cold_reads > _COLD_READS_MAX:
-                    return 0
-                found = await self._read_cold(read)
-            except (OSError, StoreError):
+        if (found := self._known.get(place)) is not None:
+            return found
+        topic, queue_id, offset = place
+        first = max(self._store.min_offset(topic, queue_id), QueueOffset(offset))
+        read = partial(self._store.store_ms_at, topic, queue_id, first)
+        try:
+            with self._store.disk_wait.none():
+                found = int(read())
+        except NotInMemory:
+            self._cold_reads += 1
+            if self._cold_reads > _COLD_READS_MAX:
                 return 0
+            found = await self._read_cold(read)
+        except (OSError, StoreError):
+            return 0
         if found > 0:
             self._known[place] = found
         return max(0, found)

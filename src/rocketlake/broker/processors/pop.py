@@ -55,7 +55,7 @@ class PopMessage:
         clock: Clock,
     ) -> None:
         """`is_ready`: True once it is known what was handed out before the start."""
-        self._waiting = WaitingPops(config, store, hold, clock)
+        self._waiting = WaitingPops(store, hold, clock, lambda: config.now.held_pops_of_queue_max)
         self._store = store
         self._groups = groups
         self._saver = saver

@@ -69,7 +69,7 @@ class PopLite:
         clock: Clock,
     ) -> None:
         """`is_ready`: True once all light queues are known."""
-        self._waiting = WaitingPops(config, store, hold, clock)
+        self._waiting = WaitingPops(store, hold, clock, lambda: config.now.held_pops_of_queue_max)
         self._store = store
         self._rights = rights
         self._subscriptions = subscriptions

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, NamedTuple, TypeAlias
 
 from rocketlake.base.clock import Clock
@@ -126,12 +126,13 @@ class SampleLimit:
 
     def of(self, family: Family) -> Iterator[Sample]:
         """The family's samples up to the limit."""
-        for count, sample in enumerate(family.samples):
-            if count >= self._samples_max:
-                self.dropped[family.wire_name] = self.dropped.get(family.wire_name, 0) + 1
-                continue
-            self.samples += 1
+        samples, count = iter(family.samples), 0
+        for sample in islice(samples, self._samples_max):
+            count += 1
             yield sample
+        self.samples += count
+        if dropped := sum(1 for _ in samples):
+            self.dropped[family.wire_name] = self.dropped.get(family.wire_name, 0) + dropped
 
 
 class Exposition:
