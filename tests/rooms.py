@@ -25,7 +25,7 @@ ROOMS = {
     "broker": "unit/broker scenarios property/test_producer_sequences.py property/test_table_copies.py"
     " parity/test_plain_pulls.py parity/test_plain_requests.py parity/test_plain_sends.py parity/test_marked_batches.py"
     " parity/test_due_runs.py parity/test_entry_runs.py"
-    " parity/test_plain_acks.py parity/test_plain_ends.py"
+    " parity/test_plain_acks.py parity/test_plain_pops.py parity/test_plain_ends.py"
     " integration/test_bad_*.py integration/test_before_registration.py integration/test_broker_*.py"
     " integration/test_cold_reads.py integration/test_failing_masters.py"
     " integration/test_cost_of_requests.py integration/test_disowned.py integration/test_metrics*.py"

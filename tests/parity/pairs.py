@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from rocketlake.base.disk.faulty import FaultPlan
+from rocketlake.net.limits import NetLimits
 from rocketlake.protocol.command import Command
 from tests.parity.worlds import World
 
@@ -31,11 +32,13 @@ T = TypeVar("T", bound=_Traffic)
 class Pair(Generic[T]):
     """Both brokers. Subclasses say what is compared besides, and send something before runs are counted."""
 
-    def __init__(self, make_traffic: Callable[[Callable[[], int]], T], *, sync: bool = False) -> None:
+    def __init__(
+        self, make_traffic: Callable[[Callable[[], int]], T], *, sync: bool = False, limits: NetLimits | None = None
+    ) -> None:
         """`make_traffic` gets the clock, in ms."""
         self.plans = FaultPlan(), FaultPlan()
         self.fast, self.ordinary = (
-            World(by_runs=by_runs, sync=sync, plan=plan)
+            World(by_runs=by_runs, sync=sync, plan=plan, limits=limits)
             for by_runs, plan in zip((True, False), self.plans, strict=True)
         )
         self.worlds = self.fast, self.ordinary
@@ -90,7 +93,8 @@ class Pair(Generic[T]):
         fast, ordinary = self.worlds
         assert fast.peer.lost == ordinary.peer.lost
         assert sorted(fast.peer.raw) == sorted(ordinary.peer.raw)
-        assert self.noted(fast) == self.noted(ordinary)
+        fast_noted, ordinary_noted = self.noted(fast), self.noted(ordinary)
+        assert fast_noted == ordinary_noted, f"by runs {fast_noted}, one by one {ordinary_noted}"
 
     async def stop(self) -> None:
         """Compare all that they leave behind."""

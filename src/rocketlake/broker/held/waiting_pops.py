@@ -59,12 +59,15 @@ class WaitingPops(Generic[_K]):
 
     def begin(self, asked: _Asked) -> Reply | None:
         """Note when the pop came, if it does not say so itself. A reply if its consumer has given it up."""
-        now_ms = self._clock.now_ms()
         if asked.born_time <= 0:
-            asked.born_time = now_ms
-        if now_ms - asked.born_time - asked.poll_time > _TOO_OLD_MS:
+            asked.born_time = self._clock.now_ms()
+        if self.is_given_up(asked.born_time, asked.poll_time):
             return Reply(ResponseCode.POLLING_TIMEOUT, remark="the pop message is too old")
         return None
+
+    def is_given_up(self, born_ms: int, poll_ms: int) -> bool:
+        """True if the consumer waits no longer for a pop of this age. `born_ms` of 0 or less: it came now."""
+        return born_ms > 0 and self._clock.now_ms() - born_ms - poll_ms > _TOO_OLD_MS
 
     def wait(
         self, request: Request, asked: _Asked, key: _K, found: Nothing, again: Handler, match: TagTest | None = None

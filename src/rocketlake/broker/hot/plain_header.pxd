@@ -10,6 +10,7 @@ cdef enum:
     PREFIX_BYTES = 8
     FLAG_ONEWAY = 2
     FIELDS_MAX = 64  # of a plain request
+    INT_DIGITS = 10  # at most, in an int32
 
 cdef struct Head:
     int64_t code
@@ -38,6 +39,8 @@ cdef bint has_code(Frame* frame, int64_t code, int64_t other) noexcept
 cdef int read_header(Frame* frame, Head* head, Field* fields, uint8_t* scratch) noexcept
 cdef bint may_pass(Slice name) noexcept
 cdef bint read_number(Slice text, Py_ssize_t digits_max, int64_t* number) noexcept
+cdef bint read_int(Slice text, int32_t* number) noexcept
+cdef str as_text(Slice text, str known)
 
 
 cdef inline bint same(Slice text, const char* wanted, Py_ssize_t size) noexcept nogil:

@@ -8,12 +8,16 @@ or refuse, each header that is not plain. The tests of the kernels that use this
 tests/parity/test_plain_sends.py, test_plain_pulls.py, test_plain_requests.py.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from cpython.unicode cimport PyUnicode_DecodeASCII
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.codec.name_set cimport NameSet
 from rocketlake.codec.property_scan cimport Slice
 from rocketlake.protocol.plain_fields import PASSED_FIELDS
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8(str text) except NULL
 
 cdef enum:
     BINARY_START_BYTES = 17
@@ -92,6 +96,23 @@ cdef bint read_number(Slice text, Py_ssize_t digits_max, int64_t* number) noexce
     return digits_max > 10 or -2147483648 <= number[0] <= 2147483647
 
 
+cdef bint read_int(Slice text, int32_t* number) noexcept:
+    """Read a number that fits an int32."""
+    cdef int64_t read
+    if not read_number(text, INT_DIGITS, &read):
+        return False
+    number[0] = <int32_t>read
+    return True
+
+
+cdef str as_text(Slice text, str known):
+    """ASCII text as a str; `known` itself if it says the same."""
+    if known is not None and len(known) == text.size:
+        if memcmp(PyUnicode_AsUTF8(known), text.at, text.size) == 0:
+            return known
+    return PyUnicode_DecodeASCII(<const char*>text.at, text.size, NULL)
+
+
 cdef int _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field* fields) noexcept:
     cdef Py_ssize_t at, end, name_size, value_size
     cdef const uint8_t* name
@@ -164,16 +185,16 @@ cdef int _read_json(const uint8_t* at, const uint8_t* end, Head* head, Field* fi
                 at += 1
             value.size = at - value.at
             if same(name, b"code", 4):
-                if not read_number(value, 10, &head.code):
+                if not read_number(value, INT_DIGITS, &head.code):
                     return -1
             elif same(name, b"flag", 4):
-                if not read_number(value, 10, &head.flag):
+                if not read_number(value, INT_DIGITS, &head.flag):
                     return -1
             elif same(name, b"opaque", 6):
-                if not read_number(value, 10, &head.opaque):
+                if not read_number(value, INT_DIGITS, &head.opaque):
                     return -1
             elif same(name, b"version", 7):
-                if not read_number(value, 10, &version):
+                if not read_number(value, INT_DIGITS, &version):
                     return -1
             else:
                 return -1

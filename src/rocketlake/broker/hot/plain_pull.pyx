@@ -11,13 +11,11 @@ Start reading at `PlainPullCutter.cut`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcmp
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header,
-    read_number, same,
+    FIELDS_MAX, INT_DIGITS, PREFIX_BYTES, Field, Frame, Head, as_text, find_frame, has_code, may_pass, put, put_prefix,
+    read_header, read_int, read_number, same,
 )
 from rocketlake.codec.property_scan cimport Slice
 from rocketlake.codec.record_layout cimport store32
@@ -32,7 +30,6 @@ cdef enum:
     NUMBERS = 5  # in the fields of an answer
     DIGITS_MAX = 20
     PARTS_BYTES_MAX = 512
-    INT_DIGITS = 10
     LONG_DIGITS = 18
     ALL_NUMBERS = 0x7F  # a bit for each number a pull must have
 
@@ -113,21 +110,21 @@ cdef class PlainPullCutter:
         if value.size == 0:
             return False
         if same(name, b"consumerGroup", 13):
-            pull.consumer_group = self._group = _text(value, self._group)
+            pull.consumer_group = self._group = as_text(value, self._group)
         elif same(name, b"topic", 5):
-            pull.topic = self._topic = _text(value, self._topic)
+            pull.topic = self._topic = as_text(value, self._topic)
         elif same(name, b"queueId", 7):
             seen[0] |= 1
-            return _read_int(value, &pull.queue_id)
+            return read_int(value, &pull.queue_id)
         elif same(name, b"queueOffset", 11):
             seen[0] |= 2
             return read_number(value, LONG_DIGITS, &pull.queue_offset)
         elif same(name, b"maxMsgNums", 10):
             seen[0] |= 4
-            return _read_int(value, &pull.max_msg_nums)
+            return read_int(value, &pull.max_msg_nums)
         elif same(name, b"sysFlag", 7):
             seen[0] |= 8
-            return _read_int(value, &pull.sys_flag)
+            return read_int(value, &pull.sys_flag)
         elif same(name, b"commitOffset", 12):
             seen[0] |= 16
             return read_number(value, LONG_DIGITS, &pull.commit_offset)
@@ -138,9 +135,9 @@ cdef class PlainPullCutter:
             seen[0] |= 64
             return read_number(value, LONG_DIGITS, &pull.sub_version)
         elif same(name, b"subscription", 12):
-            pull.subscription = _text(value, None)
+            pull.subscription = as_text(value, None)
         elif same(name, b"expressionType", 14):
-            pull.expression_type = _text(value, "TAG")
+            pull.expression_type = as_text(value, "TAG")
         elif same(name, b"maxMsgBytes", 11):
             if not read_number(value, INT_DIGITS, &number):
                 return False
@@ -150,26 +147,6 @@ cdef class PlainPullCutter:
         else:
             return may_pass(name)
         return True
-
-
-cdef bint _read_int(Slice value, int32_t* number) noexcept:
-    cdef int64_t read
-    if not read_number(value, INT_DIGITS, &read):
-        return False
-    number[0] = <int32_t>read
-    return True
-
-
-cdef str _text(Slice text, str known):
-    """The text as a str; `known` itself if it says the same."""
-    if known is not None and len(known) == text.size:
-        if memcmp(PyUnicode_AsUTF8(known), text.at, text.size) == 0:
-            return known
-    return PyUnicode_DecodeASCII(<const char*>text.at, text.size, NULL)
-
-
-cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8(str text) except NULL
 
 
 cdef class FoundAnswer:

@@ -1,4 +1,4 @@
-"""Plain check points: each stored as a run of one record, without the general put of a message.
+"""Plain check points: stored as runs, without the general put of a message.
 
 Owns        when a check point may be stored so, the settings of the kernel.
 Must not know   the bytes of records (revive_record.pyx), pops, how a run is stored.
@@ -8,6 +8,7 @@ pop/revive_log.py stores every other one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from rocketlake.base.clock import Clock
@@ -33,27 +34,20 @@ class PointRuns:
         self._made_for: BrokerConfig | None = None
         self._records: revive_record.ReviveRecords | None = None
 
-    def put(self, point: CheckPoint, revive_queue: int, deliver_ms: int, host: bytes) -> bool:
-        """Store a check point of which nothing is acknowledged. False: nothing was done, it is not plain."""
+    def takes(self, delay_ms: int) -> bool:
+        """True if a check point that is delivered so much later can be plain."""
+        return self._rules.is_enabled and 0 < delay_ms <= self._rules.delay_ms_max
+
+    def put(self, points: Sequence[tuple[CheckPoint, int, int]], host: bytes) -> bool:
+        """Store check points of which nothing is acknowledged, each with its revive queue and the time at which it is
+        delivered, in ms. False: nothing was done, not all are plain."""
         config = self._config.now
         if config is not self._made_for:
             self._made_for, self._records = config, records_for(config, self._rules, self._clock)
-        if self._records is None or self._intake.line or point.suspend:
+        if self._records is None or self._intake.line:
             return False
-        run = self._records.check_point(
-            point.broker_name,
-            point.group,
-            point.topic,
-            point.queue_id,
-            point.start_offset,
-            point.differences,
-            point.invisible_ms,
-            point.pop_ms,
-            revive_queue,
-            deliver_ms,
-            host,
-        )
-        return run is not None and self._intake.put_run(run, [(TIMER_TOPIC, 1, run.size, 1)])
+        run = self._records.check_points(points, host)
+        return run is not None and self._intake.put_run(run, [(TIMER_TOPIC, len(run), run.size, len(run))])
 
 
 def records_for(config: BrokerConfig, rules: TimerRules, clock: Clock) -> revive_record.ReviveRecords | None:

@@ -15,7 +15,7 @@ of the time the other one if there is such a topic: it was made under the other 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.clock import Clock
@@ -23,8 +23,8 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import OrderTable
-from rocketlake.broker.pop.popped import Popped, named_anew, offsets_of, records_of
-from rocketlake.broker.pop.positions import PopPositions
+from rocketlake.broker.pop.popped import Popped, Take, named_anew, offsets_of, records_of
+from rocketlake.broker.pop.positions import Move, PopPositions
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.property_filter import read_tested, record_test
 from rocketlake.broker.rights.pop import PopRight
@@ -33,7 +33,6 @@ from rocketlake.model.pop import NO_RETRY, RETRY_MARKS, RETRY_V1, RETRY_V2, PopH
 from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.bodies.pop import CheckPoint
-from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.limits import FRAME_BYTES_MAX
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
@@ -67,15 +66,6 @@ class Pop(NamedTuple):
     revive_queue: int
     ordered: bool = False
     attempt_id: str | None = None
-
-
-class _Source(NamedTuple):
-    """The queue that a pop reads, and from where on."""
-
-    topic: str
-    mark: str
-    queue_id: int
-    offset: QueueOffset
 
 
 class PopReads:
@@ -115,7 +105,22 @@ class PopReads:
 
     def read(self, pop: Pop) -> Popped:
         """Hand out messages. RemoteError if there is a time for them that no check point can have."""
+        found = self.find(pop)
+        if found.takes and not self.hand_out([(pop, found)]):
+            self._hand_out_singly(pop, found)
+        return found
+
+    def find(self, pop: Pop) -> Popped:
+        """Find messages, and go on behind them. `hand_out` follows in the same turn of the loop."""
         found = Popped()
+        try:
+            self._find(pop, found)
+        except BaseException:
+            self._positions.take_back(_moves([(pop, found)]))
+            raise
+        return found
+
+    def _find(self, pop: Pop, found: Popped) -> None:
         draw = random.randrange(100)
         topic, config = pop.right.topic, self._config.now
         by_priority = _is_by_priority(pop)
@@ -134,7 +139,6 @@ class PopReads:
             self._read_queues(pop, topic.name, NO_RETRY, queue_ids, found)
         if not retries_first and not pop.ordered and self._room(pop, found) > 0:
             self._read_retries(pop, draw, found)
-        return found
 
     def peek(self, pop: Pop, *, chosen: bool = False) -> Popped:
         """What a pop would get; nothing is handed out. `chosen`: only what its filter takes."""
@@ -210,15 +214,21 @@ class PopReads:
             found.cold = found.cold or result.cold
             found.rest += max(0, result.max_offset - offset)
         elif result.status is GetStatus.FOUND and pop.ordered:
-            offsets = offsets_of(result)
+            in_order = list(offsets_of(result))
             found.counts += self._orders.hand_out(
-                (group, topic, queue_id), pop.attempt_id, pop.pop_ms, pop.invisible_ms, offsets
+                (group, topic, queue_id), pop.attempt_id, pop.pop_ms, pop.invisible_ms, in_order
             )
             self._offsets.commit(group, topic, queue_id, offset)
-            found.add(mark, queue_id, offset, offsets, result.slices)
+            found.add(mark, queue_id, offset, in_order, result.slices)
+            found.count += len(in_order)
             found.rest += max(0, result.max_offset - result.next_offset)
         elif result.status is GetStatus.FOUND:
-            self._hand_out(pop, _Source(topic, mark, queue_id, offset), result, found)
+            offsets = offsets_of(result)
+            move = self._positions.advance((group, topic, queue_id), result.next_offset)
+            found.takes.append(Take(move, mark, offset, offsets, result.slices))
+            found.count += len(offsets)
+            found.bytes += result.bytes
+            found.rest += max(0, result.max_offset - result.next_offset)
         elif result.status in _NOT_WANTED and result.next_offset > offset:
             self._move(pop, topic, queue_id, result.next_offset)
             found.is_more = found.is_more or result.next_offset < result.max_offset
@@ -278,40 +288,67 @@ class PopReads:
                 return result
         return self._store.get(topic, queue_id, offset, room, bytes_max, match=match, wait=False)
 
-    def _hand_out(self, pop: Pop, source: _Source, result: GetResult, found: Popped) -> None:
-        topic, mark, queue_id, offset = source
-        group, broker = pop.right.group.name, self._config.now.broker_name
-        offsets = offsets_of(result)
-        point = CheckPoint(
-            broker_name=broker,
+    def can_hand_out_together(self, invisible_ms: int) -> bool:
+        """False if `hand_out` would refuse the messages of a pop with this invisible time."""
+        return self._log.takes_runs(invisible_ms)
+
+    def hand_out(self, group: Sequence[tuple[Pop, Popped]]) -> bool:
+        """Hand out what these pops have found: store the check points in one run. False: nothing was stored, and the
+        positions are what they were before."""
+        points = [(self._check_point(pop, take), pop.revive_queue) for pop, found in group for take in found.takes]
+        is_stored = False
+        try:
+            is_stored = self._log.put_check_points(points)
+        finally:
+            (self._positions.secure if is_stored else self._positions.take_back)(_moves(group))
+        if is_stored:
+            for pop, found in group:
+                found.bytes = 0
+                for take in found.takes:
+                    self._add(pop, take, found)
+        return is_stored
+
+    def _hand_out_singly(self, pop: Pop, found: Popped) -> None:
+        """What can be stored of it."""
+        found.count = found.bytes = 0
+        for take in found.takes:
+            if self._log.put_check_point(self._check_point(pop, take), pop.revive_queue).status.is_stored:
+                self._positions.move(*take.move.key, take.move.offset)
+                self._add(pop, take, found)
+                found.count += len(take.offsets)
+            else:
+                found.rest += len(take.offsets)
+
+    def _check_point(self, pop: Pop, take: Take) -> CheckPoint:
+        group, topic, queue_id = take.move.key
+        start = take.start
+        return CheckPoint(
+            broker_name=self._config.now.broker_name,
             group=group,
-            differences=[each - offset for each in offsets],
+            differences=[offset - start for offset in take.offsets],
             invisible_ms=pop.invisible_ms,
-            count=len(offsets),
+            count=len(take.offsets),
             pop_ms=pop.pop_ms,
             queue_id=queue_id,
-            start_offset=offset,
+            start_offset=start,
             topic=topic,
         )
-        found.rest += max(0, result.max_offset - result.next_offset)
-        if not self._log.put_check_point(point, pop.revive_queue).status.is_stored:
-            found.rest += len(offsets)
-            return
-        self._positions.move(group, topic, queue_id, result.next_offset)
-        self._in_flight.add((group, topic, queue_id), point.due_ms, len(offsets))
-        pieces: list[Buffer] = list(result.slices)
+
+    def _add(self, pop: Pop, take: Take, found: Popped) -> None:
+        """The check point of this part is stored: it belongs to the answer."""
+        self._in_flight.add(take.move.key, pop.pop_ms + pop.invisible_ms, len(take.offsets))
+        mark, queue_id, pieces = take.mark, take.move.key[2], take.pieces
         if mark != NO_RETRY and not self._config.now.shows_retry_topic:
+            marks = pop.pop_ms, pop.invisible_ms, pop.revive_queue, mark, self._config.now.broker_name, queue_id
             pieces = [
-                named_anew(
-                    record,
-                    pop.right.topic.name,
-                    str(
-                        PopHandle(offset, pop.pop_ms, pop.invisible_ms, pop.revive_queue, mark, broker, queue_id, each)
-                    ),
-                )
-                for record, each in zip(records_of(result), offsets, strict=True)
+                named_anew(record, pop.right.topic.name, str(PopHandle(take.start, *marks, offset)))
+                for record, offset in zip(records_of(pieces), take.offsets, strict=True)
             ]
-        found.add(mark, queue_id, offset, offsets, pieces)
+        found.add(mark, queue_id, take.start, take.offsets, pieces)
+
+
+def _moves(group: Sequence[tuple[Pop, Popped]]) -> list[Move]:
+    return [take.move for _, found in group for take in found.takes]
 
 
 def _is_by_priority(pop: Pop) -> bool:

@@ -11,19 +11,35 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from rocketlake.broker.pop.positions import Move
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record, encode_record
 from rocketlake.codec.record_layout import QUEUE_OFFSET_AT
 from rocketlake.model import property_names as names
+from rocketlake.model.positions import QueueOffset
 from rocketlake.protocol.command import Buffer
 from rocketlake.store.results import PIECE_BYTES_MIN, ColdPart, GetResult
 
-__all__ = ["Popped", "named_anew", "offsets_of", "records_of"]
+__all__ = ["Popped", "Take", "named_anew", "offsets_of", "records_of"]
 
 _SIZE = struct.Struct(">i")
 _SIZE_AND_OFFSET = struct.Struct(f">i{QUEUE_OFFSET_AT - _SIZE.size}xq")
+
+
+class Take(NamedTuple):
+    """Messages of one queue that are not handed out yet."""
+
+    move: Move
+    """Behind them."""
+    mark: str
+    """The topic is the one that was asked for, or a retry topic of one of the two forms."""
+    start: QueueOffset
+    """Where the read began."""
+    offsets: Sequence[int]
+    pieces: Sequence[Buffer]
 
 
 @dataclass(slots=True)
@@ -40,14 +56,15 @@ class Popped:
     """When the first of the blocked queues hands out again; 0: none is blocked."""
     cold: Sequence[ColdPart] = ()
     """What must be read from disk before a queue can be looked at."""
+    takes: list[Take] = field(default_factory=list)
+    """Of a pop in order there are none: its messages are handed out as they are found."""
     pieces: list[Buffer] = field(default_factory=list)
     starts: list[str] = field(default_factory=list)
     offsets: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
 
     def add(self, mark: str, queue_id: int, start: int, offsets: Sequence[int], pieces: Sequence[Buffer]) -> None:
-        """Add what was found in a queue, read from offset `start` on."""
-        self.count += len(offsets)
+        """Add to the answer what was found in a queue, read from offset `start` on."""
         self.bytes += sum(map(len, pieces))
         self.pieces.extend(pieces)
         self.starts.append(f"{mark} {queue_id} {start}")
@@ -60,20 +77,20 @@ class Popped:
         return self.pieces
 
 
-def records_of(result: GetResult) -> Iterator[memoryview]:
+def records_of(pieces: Sequence[Buffer]) -> Iterator[memoryview]:
     """The records of a read, one by one."""
-    for piece in result.slices:
-        at = 0
+    for part in pieces:
+        piece, at = memoryview(part), 0
         while at < len(piece):
             (size,) = _SIZE.unpack_from(piece, at)
             yield piece[at : at + size]
             at += size
 
 
-def offsets_of(result: GetResult) -> list[int]:
+def offsets_of(result: GetResult) -> Sequence[int]:
     """The queue offsets of the records of a read."""
     if result.offsets is not None:
-        return list(result.offsets)
+        return result.offsets
     offsets = []
     for piece in result.slices:
         at, end = 0, len(piece)

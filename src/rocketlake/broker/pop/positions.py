@@ -14,7 +14,7 @@ start goes on there (catch_up.py). Apache's broker does not look at it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rocketlake.broker.offsets.table import NO_OFFSET, OffsetTable
@@ -22,7 +22,7 @@ from rocketlake.model.pop import REVIVE_GROUP
 from rocketlake.model.topic import TIMER_TOPIC
 from rocketlake.store.message_store import MessageStore
 
-__all__ = ["TIMER_QUEUE", "PopPositions"]
+__all__ = ["TIMER_QUEUE", "Move", "PopPositions"]
 
 TIMER_QUEUE = 0
 
@@ -37,6 +37,15 @@ class _Place(NamedTuple):
     first: int
     last: int
     """The numbers of its moves that are not committed."""
+
+
+class Move(NamedTuple):
+    """A step of a group in a queue that is not secured yet."""
+
+    key: _Key
+    offset: int
+    number: int
+    before: _Place | None
 
 
 class PopPositions:
@@ -94,13 +103,30 @@ class PopPositions:
 
     def move(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Go on at `offset`, which is committed when today's end of the log is safe."""
+        self.secure([self.advance((group, topic, queue_id), offset)])
+
+    def advance(self, key: _Key, offset: int) -> Move:
+        """Go on at `offset`. `secure` or `take_back` follows in the same turn of the loop."""
         self._moves += 1
-        key = group, topic, queue_id
-        known = self._next.get(key)
-        self._next[key] = _Place(offset, self._moves if known is None else known.first, self._moves)
+        before = self._next.get(key)
+        self._next[key] = _Place(offset, self._moves if before is None else before.first, self._moves)
+        return Move(key, offset, self._moves, before)
+
+    def secure(self, moves: Iterable[Move]) -> None:
+        """Commit these moves, oldest first, when today's end of the log is safe."""
         mark = self._store.next_offset(TIMER_TOPIC, TIMER_QUEUE)
-        self._unsafe.append((self._store.max_physical_offset, self._moves, key, offset, mark))
+        end = self._store.max_physical_offset
+        self._unsafe.extend([(end, move.number, move.key, move.offset, mark) for move in moves])
         self.settle()
+
+    def take_back(self, moves: Sequence[Move]) -> None:
+        """Undo these moves, oldest first, which are the last ones in their queues."""
+        for move in reversed(moves):
+            assert self._next[move.key].last == move.number
+            if move.before is None:
+                del self._next[move.key]
+            else:
+                self._next[move.key] = move.before
 
     def hurry(self) -> None:
         """Make what was handed out safe soon. A quiet log is synced rarely, and until then the group seems behind."""

@@ -62,15 +62,24 @@ class ReviveLog:
     def put_check_point(self, point: CheckPoint, revive_queue: int) -> PutResult:
         """Note what is handed out; the result tells no more than whether it is stored. RemoteError if its time is too
         far away."""
-        deliver_ms = point.due_ms - _AHEAD_MS
-        host = encode_host(*self._store_address())
-        if self.points is not None and self.points.put(point, revive_queue, deliver_ms, host):
+        if self.put_check_points([(point, revive_queue)]):
             return PutResult(PutStatus.OK)
         key = (
             f"{point.topic}@{point.queue_id}@{point.start_offset}@{point.group}@{point.pop_ms}@{point.broker_name}"
             f"@{CHECK_POINT_TAG}"
         )
-        return self._put(point.encode(), revive_queue, CHECK_POINT_TAG, deliver_ms, key)
+        return self._put(point.encode(), revive_queue, CHECK_POINT_TAG, point.due_ms - _AHEAD_MS, key)
+
+    def takes_runs(self, invisible_ms: int) -> bool:
+        """True if check points of messages that are invisible for so long can be stored in a run."""
+        return self.points is not None and self.points.takes(invisible_ms - _AHEAD_MS)
+
+    def put_check_points(self, points: Sequence[tuple[CheckPoint, int]]) -> bool:
+        """Note what is handed out, each with its revive queue, in one run. False: nothing was done, put them singly."""
+        if self.points is None:
+            return False
+        records = [(point, revive_queue, point.due_ms - _AHEAD_MS) for point, revive_queue in points]
+        return self.points.put(records, encode_host(*self._store_address()))
 
     def put_ack(self, group: str, topic: str, handle: PopHandle, offset: int) -> PutResult:
         """Note that the message at `offset` is done with. `topic`: the one it lies in."""

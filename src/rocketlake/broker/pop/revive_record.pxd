@@ -28,6 +28,7 @@ cdef class ReviveRecords:
     cdef bint is_plain(self, int64_t deliver_ms) except -1
     cdef int add(self, RecordRun run, Point* point, bytes tag, int64_t deliver_ms, int64_t number,
                  int64_t revive_queue, bytes body) except -1
+    cdef bint _add_check_point(self, RecordRun run, check_point, int64_t revive_queue, deliver_ms) except -1
 
 
 cdef bint is_name(Slice name, Py_ssize_t most) noexcept

@@ -40,28 +40,40 @@ cdef class ReviveRecords:
         self._times = times
         self._revive_topic = RunTopic(revive_topic)
 
-    def check_point(self, str broker_name, str group, str topic, int64_t queue_id, int64_t start_offset, list differences,
-                    int64_t invisible_ms, int64_t pop_ms, int64_t revive_queue, int64_t deliver_ms, bytes host):
-        """The run of one check point of which nothing is acknowledged; None if it is not plain. `host`: of this broker,
-        encoded."""
+    def check_points(self, points, bytes host):
+        """The run of these check points, of which nothing is acknowledged; None if not all are plain.
+
+        `points`: (check point, revive queue, time of delivery in ms). `host`: of this broker, encoded.
+        """
+        cdef RecordRun run = RecordRun(host, host)
+        self.begin()
+        for point, revive_queue, deliver_ms in points:
+            if not self._add_check_point(run, point, revive_queue, deliver_ms):
+                return None
+        return run
+
+    cdef bint _add_check_point(self, RecordRun run, check_point, int64_t revive_queue, deliver_ms) except -1:
         cdef uint8_t text[POINT_BYTES_MAX]
         cdef uint8_t* at
         cdef Point point
-        cdef RecordRun run
-        cdef int64_t difference, figure
+        cdef int64_t difference, figure, due_ms
+        cdef int64_t invisible_ms = check_point.invisible_ms
+        cdef str broker_name = check_point.broker_name, group = check_point.group, topic = check_point.topic
+        cdef list differences = check_point.differences
         cdef bytes body
-        for figure in (queue_id, start_offset, invisible_ms, pop_ms, revive_queue):
+        point.queue_id = check_point.queue_id
+        point.start_offset = check_point.start_offset
+        point.pop_ms = check_point.pop_ms
+        for figure in (point.queue_id, point.start_offset, invisible_ms, point.pop_ms, revive_queue):
             if figure < 0 or figure > FIGURE_MAX:
-                return None
+                return False
         if not (_as_name(broker_name, &point.broker_name, NAME_BYTES_MAX) and _as_name(group, &point.group, NAME_BYTES_MAX)
-                and _as_name(topic, &point.topic, TOPIC_BYTES_MAX_V1) and 0 < len(differences) <= DIFFERENCES_MAX):
-            return None
-        self.begin()
-        if not self.is_plain(deliver_ms):
-            return None
-        point.queue_id = queue_id
-        point.start_offset = start_offset
-        point.pop_ms = pop_ms
+                and _as_name(topic, &point.topic, TOPIC_BYTES_MAX_V1) and 0 < len(differences) <= DIFFERENCES_MAX
+                and not check_point.suspend):
+            return False
+        due_ms = deliver_ms
+        if not self.is_plain(due_ms):
+            return False
         at = put_name(_put(text, b'{"bm":0,"bn":"'), point.broker_name, c'"')
         at = put_name(_put(at, b',"c":"'), point.group, c'"')
         at = _put(at, b',"d":[')
@@ -69,16 +81,15 @@ cdef class ReviveRecords:
             at = put_figure(at, difference, c",")
         at = put_figure(_put(at - 1, b'],"it":'), invisible_ms, c",")
         at = put_figure(_put(at, b'"n":'), len(differences), c",")
-        at = put_figure(_put(at, b'"pt":'), pop_ms, c",")
-        at = put_figure(_put(at, b'"q":'), queue_id, c",")
-        at = put_figure(_put(at, b'"reviveTime":'), pop_ms + invisible_ms, c",")
-        at = put_figure(_put(at, b'"ro":0,"so":'), start_offset, c",")
+        at = put_figure(_put(at, b'"pt":'), point.pop_ms, c",")
+        at = put_figure(_put(at, b'"q":'), point.queue_id, c",")
+        at = put_figure(_put(at, b'"reviveTime":'), point.pop_ms + invisible_ms, c",")
+        at = put_figure(_put(at, b'"ro":0,"so":'), point.start_offset, c",")
         at = put_name(_put(at, b'"sp":false,"t":"'), point.topic, c'"')
         at[0] = c"}"
         body = PyBytes_FromStringAndSize(<const char*>text, at + 1 - text)
-        run = RecordRun(host, host)
-        self.add(run, &point, b"ck", deliver_ms, start_offset, revive_queue, body)
-        return run
+        self.add(run, &point, b"ck", due_ms, point.start_offset, revive_queue, body)
+        return True
 
     cdef int begin(self) except -1:
         return self._times.begin()

@@ -40,8 +40,9 @@ class PopAsked(Protocol):
 
 
 class PopRight(NamedTuple):
-    """What a pop was let in to."""
+    """What a pop was let in to, and the settings by which it was."""
 
+    config: BrokerConfig
     group: GroupConfig
     topic: TopicConfig
     subscription: Subscription
@@ -70,7 +71,15 @@ class PopRights:
             )
         topic, group = self.readable(asked)
         subscription, match = _filter(topic.name, expression, expression_type)
-        return PopRight(group, topic, subscription, match)
+        return PopRight(config, group, topic, subscription, match)
+
+    def is_in_force(self, right: PopRight) -> bool:
+        """True while every setting is the one the pop was let in by. A setting that changes is replaced as a whole."""
+        return (
+            self._config.now is right.config
+            and self._groups.find(right.group.name) is right.group
+            and self._topics.get(right.topic.name) is right.topic
+        )
 
     def readable(self, asked: PopAsked) -> tuple[TopicConfig, GroupConfig]:
         """The topic and the group, if the group may read the queue; or Refused."""

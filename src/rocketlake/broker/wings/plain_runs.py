@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
 from rocketlake.broker.processors.ack import Ack
+from rocketlake.broker.processors.pop import PopMessage
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.transaction.early_ends import EarlyEnds
@@ -40,6 +41,7 @@ __all__ = [
     "one_of",
     "plain_reads",
     "point_runs",
+    "pop_run",
     "pull_run",
     "send_run",
     "signed",
@@ -49,8 +51,9 @@ _KERNELS = (
     "rocketlake.broker.delay.due_run",
     "rocketlake.broker.delay.entry_run",
     "rocketlake.broker.delay.plain_time",
-    "rocketlake.broker.hot.ack_body",
-    "rocketlake.broker.hot.plain_ack",
+    "rocketlake.broker.hot.pops.ack_body",
+    "rocketlake.broker.hot.pops.plain_ack",
+    "rocketlake.broker.hot.pops.plain_pop",
     "rocketlake.broker.hot.plain_end",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
@@ -132,7 +135,7 @@ def ack_run(ground: Ground, ack: Ack) -> Run | None:
     """Serves plain acknowledgements of popped messages."""
     if not are_there():
         return None
-    from rocketlake.broker.hot.ack_runs import AckRuns
+    from rocketlake.broker.hot.pops.ack_runs import AckRuns
 
     return AckRuns(
         ground.config,
@@ -143,6 +146,15 @@ def ack_run(ground: Ground, ack: Ack) -> Run | None:
         clock=ground.clock,
         store_address=ground.role.address,
     ).serve
+
+
+def pop_run(ground: Ground, pop: PopMessage) -> Run | None:
+    """Serves plain pops."""
+    if not are_there():
+        return None
+    from rocketlake.broker.hot.pops.pop_runs import PopRuns
+
+    return PopRuns(pop, ground.seams.limits.wire, ground.clock).serve
 
 
 def point_runs(ground: Ground) -> PointRuns | None:

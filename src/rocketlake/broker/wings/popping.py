@@ -24,7 +24,7 @@ from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.lite import Lite
-from rocketlake.broker.wings.plain_runs import ack_run, plain_reads, point_runs
+from rocketlake.broker.wings.plain_runs import ack_run, one_of, plain_reads, point_runs, pop_run
 from rocketlake.broker.wings.wing import MasterWing
 
 __all__ = ["Popping"]
@@ -98,7 +98,7 @@ class Popping(MasterWing):
         ground.topics.on_change.append(self._topic_changed)
         store.after_cut.append(lambda _end: self._forget_all())
         self.rows = tuple(pop_rows(pop, ack, look))
-        self.run = ack_run(ground, ack)
+        self.run = one_of((pop_run(ground, pop), ack_run(ground, ack)))
         self.listeners = (self.hold, self.notifications)
         self.revive = self._make_revive(ground, log, delay)
         self.adopt(self.catch_up, self.revive, self.notifications, self.hold)

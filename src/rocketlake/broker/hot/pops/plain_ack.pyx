@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.broker.delay.plain_time cimport NAME_BYTES_MAX
-from rocketlake.broker.hot.ack_body cimport ENTRIES_MAX, AckEntry, read_ack_body, read_bits
+from rocketlake.broker.hot.pops.ack_body cimport ENTRIES_MAX, AckEntry, read_ack_body, read_bits
 from rocketlake.broker.hot.plain_header cimport (
     FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header,
     read_number, same,

@@ -16,7 +16,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.delay.parking import TimerRules
-from rocketlake.broker.hot import plain_ack
+from rocketlake.broker.hot.pops import plain_ack
 from rocketlake.broker.pop.point_runs import records_for
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES
 from rocketlake.broker.processors.ack import Ack, not_safe
