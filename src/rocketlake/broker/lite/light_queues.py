@@ -29,6 +29,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half
 from rocketlake.model import property_names as names
 from rocketlake.model.lite import LITE_CHARS_MAX, Place, is_lite_name, is_lite_topic, light_queue
+from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.response_code import ResponseCode
@@ -39,7 +40,8 @@ __all__ = ["LightQueues", "LiteMessage", "Newest", "number_of"]
 
 _ENTRIES = 64
 _PAUSE_SECONDS = 0.05
-_OFFSET_BITS, _PLACE_BITS = 64, 80
+_OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
+"""Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
 _DIGITS = 19
 """Shorter numbers fit into 63 bits."""
 
@@ -50,8 +52,12 @@ _Key = int
 class Newest(NamedTuple):
     """The end of a light queue."""
 
+    first: int
+    """The number of its first message, or a lower one: 0 if the log holds that message no more."""
     end: int
     """The number behind its last message."""
+    stored_s: int
+    """When the last message was stored, rounded up."""
     place: Place
     """Where the last message lies."""
 
@@ -130,13 +136,14 @@ class LightQueues(Service):
                 code=ResponseCode.LMQ_QUOTA_EXCEEDED,
                 hint="raise maxLmqConsumeQueueNum, or send to fewer: those without messages are forgotten at a start",
             )
-        number = before >> _PLACE_BITS if before else self.first_number
+        newest = _unpacked(before) if before else None
+        number = newest.end if newest is not None else self.first_number
         message.queue_id = crc32(lite.encode()) % topic.write_queues
         properties[names.INNER_MULTI_DISPATCH] = light_queue(topic.name, lite)
         properties[names.INNER_MULTI_QUEUE_OFFSET] = str(number)
         properties.pop(names.LITE_BEFORE, None)
-        if before:
-            properties[names.LITE_BEFORE] = str(_unpacked(before).place)
+        if newest is not None:
+            properties[names.LITE_BEFORE] = str(newest.place)
         return LiteMessage(topic.name, lite, number, before)
 
     def _check(self, message: PutMessage, properties: dict[str, str], topic: TopicConfig, lite: str) -> None:
@@ -161,8 +168,10 @@ class LightQueues(Service):
 
     def stored(self, message: LiteMessage, queue_id: int, result: PutResult) -> None:
         """The message is in the log."""
-        end = _packed(message.number + 1, Place(queue_id, result.queue_offset))
-        self._ends.setdefault(message.parent, {})[_key(message.lite)] = end
+        first = _unpacked(message.before).first if message.before else message.number
+        place = Place(queue_id, result.queue_offset)
+        newest = Newest(first, message.number + 1, _seconds(result.store_ms), place)
+        self._ends.setdefault(message.parent, {})[_key(message.lite)] = _packed(newest)
         if result.queue_offset < self._store.max_offset(message.parent, queue_id):
             self.on_message(message.parent, message.lite)
             return
@@ -228,16 +237,21 @@ class LightQueues(Service):
         for physical_offset, _size, _tag_code in entries:
             message = read_message(self._store, PhysicalOffset(physical_offset))
             if message is not None and message.topic == parent:
-                self._note(parent, message.properties, Place(queue_id, offset))
+                self._note(parent, message, Place(queue_id, offset))
             offset = QueueOffset(offset + 1)
         return offset if entries else self._store.max_offset(parent, queue_id)
 
-    def _note(self, parent: str, properties: dict[str, str], place: Place) -> None:
-        lite, number = properties.get(names.LITE_TOPIC), number_of(properties)
-        if lite is not None and number is not None:
-            ends = self._ends.setdefault(parent, {})
-            key = _key(lite)
-            ends[key] = max(ends.get(key, 0), _packed(number + 1, place))
+    def _note(self, parent: str, message: StoredMessage, place: Place) -> None:
+        lite, number = message.properties.get(names.LITE_TOPIC), number_of(message.properties)
+        if lite is None or number is None:
+            return
+        ends, key = self._ends.setdefault(parent, {}), _key(lite)
+        newest = _unpacked(ends[key]) if key in ends else Newest(0, 0, 0, place)
+        if number >= newest.end:
+            newest = Newest(newest.first, number + 1, _seconds(message.store_ms), place)
+        if names.LITE_BEFORE not in message.properties:
+            newest = newest._replace(first=max(newest.first, number))
+        ends[key] = _packed(newest)
 
     def _topic_changed(self, name: str) -> None:
         topic = self._topics.get(name)
@@ -265,10 +279,27 @@ def _key(lite: str) -> _Key:
     return int.from_bytes(blake2b(lite.encode(), digest_size=16).digest(), "big")
 
 
-def _packed(end: int, place: Place) -> int:
-    return end << _PLACE_BITS | place.queue_id << _OFFSET_BITS | place.queue_offset
+def _seconds(store_ms: int) -> int:
+    return -(-store_ms // 1000)
+
+
+def _packed(newest: Newest) -> int:
+    count = newest.end - newest.first if newest.first else 0
+    packed = newest.end
+    for part, bits in (
+        (count if not count >> _COUNT_BITS else 0, _COUNT_BITS),
+        (newest.stored_s, _SECOND_BITS),
+        (newest.place.queue_id, _QUEUE_BITS),
+        (newest.place.queue_offset, _OFFSET_BITS),
+    ):
+        packed = packed << bits | part
+    return packed
 
 
 def _unpacked(packed: int) -> Newest:
-    place = Place(packed >> _OFFSET_BITS & 0xFFFF, packed & (1 << _OFFSET_BITS) - 1)
-    return Newest(packed >> _PLACE_BITS, place)
+    parts = []
+    for bits in (_OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS):
+        parts.append(packed & (1 << bits) - 1)
+        packed >>= bits
+    queue_offset, queue_id, stored_s, count = parts
+    return Newest(packed - count if count else 0, packed, stored_s, Place(queue_id, queue_offset))

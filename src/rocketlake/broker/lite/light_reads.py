@@ -68,6 +68,7 @@ class LightReads:
         if newest is None or newest.end <= number:
             self._walks.pop(key, None)
             return found
+        number = max(number, newest.first)
         walk = self._walk(key, newest, number)
         if not self._walk_back(parent, walk, number, found):
             return found
