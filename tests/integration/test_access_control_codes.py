@@ -20,7 +20,7 @@ from tests.replica_group import NAMESRV
 NO = ResponseCode.NO_PERMISSION
 CAROL = Credentials("carol", "carol-secret")
 FIELDS = {
-    **dict.fromkeys(("topic", "b", "defaultTopic", "c"), "Orders"),
+    **dict.fromkeys(("topic", "b", "defaultTopic", "c", "parentTopic"), "Orders"),
     **dict.fromkeys(("group", "consumerGroup", "groupName", "producerGroup", "a", "srcGroup", "destGroup"), "readers"),
     **dict.fromkeys(("compareGroup", "username", "clientID", "brokerName", "clusterName", "namespace", "key"), "b"),
     **dict.fromkeys(("queueId", "queueOffset", "offset", "e", "f", "sysFlag", "commitOffset", "timestamp"), "0"),

@@ -34,6 +34,7 @@ from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.change_role import ChangeRole
 from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.half_list import HalfList
+from rocketlake.broker.processors.lite_admin import LiteAdmin
 from rocketlake.broker.processors.lite_subscription import LiteSubscriptions
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
@@ -177,10 +178,17 @@ def pop_rows(pop: PopMessage, ack: Ack, look: PopLook) -> Iterator[Row]:
     yield Row(Code.POLLING_INFO, look.polling_info, Lane.QUICK, on.topic(GET) & on.group(GET))
 
 
-def lite_rows(pop: PopLite, subscriptions: LiteSubscriptions) -> Iterator[Row]:
+def lite_rows(pop: PopLite, subscriptions: LiteSubscriptions, admin: LiteAdmin) -> Iterator[Row]:
     """Messages of lite topics, and who subscribes to them."""
     yield Row(Code.POP_LITE_MESSAGE, pop.pop, Lane.PULL, _READS)
     yield Row(Code.LITE_SUBSCRIPTION_CTL, subscriptions.change, Lane.QUICK, body_needs.LITE_SUBSCRIPTIONS)
+    yield Row(Code.GET_BROKER_LITE_INFO, admin.broker, Lane.ADMIN, on.cluster(GET))
+    yield Row(Code.GET_PARENT_TOPIC_INFO, admin.parent, Lane.ADMIN, on.topic(GET))
+    yield Row(Code.GET_LITE_TOPIC_INFO, admin.topic, Lane.ADMIN, on.topic(GET, field="parentTopic"))
+    on_client = on.topic(GET, field="parentTopic") & on.group(GET, field="group")
+    yield Row(Code.GET_LITE_CLIENT_INFO, admin.client, Lane.ADMIN, on_client)
+    yield Row(Code.GET_LITE_GROUP_INFO, admin.group, Lane.ADMIN, on.group(GET, field="group"))
+    yield Row(Code.TRIGGER_LITE_DISPATCH, admin.dispatch, Lane.ADMIN, on.group(UPDATE, field="group"))
 
 
 def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:

@@ -15,8 +15,11 @@ from rocketlake.model.topic import TopicConfig
 
 __all__ = [
     "LIGHT_PREFIX",
+    "LITE_BIND",
     "LITE_CHARS",
     "LITE_CHARS_MAX",
+    "LITE_LIFE",
+    "LITE_MINUTES_MAX",
     "LITE_QUEUE",
     "LITE_QUOTA",
     "LITE_QUOTA_DEFAULT",
@@ -24,12 +27,19 @@ __all__ = [
     "is_lite_name",
     "is_lite_topic",
     "light_queue",
+    "lite_minutes",
     "split_light_queue",
 ]
 
 LIGHT_PREFIX: Final = "%LMQ%$"
 LITE_CHARS_MAX: Final = 64
 LITE_CHARS: Final = re.compile(r"[a-zA-Z0-9_-]+")
+LITE_BIND: Final = "lite.bind.topic"
+"""Attribute of a group: the parent whose lite topics it consumes."""
+LITE_LIFE: Final = "lite.topic.expiration"
+"""Attribute of a parent: minutes behind its last message until a lite topic has expired; -1: never."""
+LITE_MINUTES_MAX: Final = 43_200
+_DIGITS = 10
 LITE_QUOTA: Final = "lite.sub.client.quota"
 """Attribute of a group: most lite topics of one of its clients; below 0: any number."""
 LITE_QUOTA_DEFAULT: Final = 2000
@@ -63,6 +73,12 @@ def is_lite_name(name: str) -> bool:
 def is_lite_topic(topic: TopicConfig) -> bool:
     """True if the topic is a parent of lite topics."""
     return topic.attributes.get("message.type") == "LITE"
+
+
+def lite_minutes(parent: TopicConfig) -> int:
+    """How long its lite topics live without a message; -1: for ever."""
+    text = parent.attributes.get(LITE_LIFE, "")
+    return min(int(text), LITE_MINUTES_MAX) if text.isascii() and text.isdecimal() and len(text) < _DIGITS else -1
 
 
 def light_queue(parent: str, lite: str) -> str:

@@ -185,6 +185,12 @@ class RequestCode(IntEnum):
     POP_ROLLBACK = 200056  # broker
     POP_LITE_MESSAGE = 200070  # broker
     LITE_SUBSCRIPTION_CTL = 200071  # broker
+    GET_BROKER_LITE_INFO = 200074  # broker
+    GET_PARENT_TOPIC_INFO = 200075  # broker
+    GET_LITE_TOPIC_INFO = 200076  # broker
+    GET_LITE_CLIENT_INFO = 200077  # broker
+    GET_LITE_GROUP_INFO = 200078  # broker
+    TRIGGER_LITE_DISPATCH = 200079  # broker
     BATCH_ACK_MESSAGE = 200151  # broker
 
     # RocketLake's own; Apache's servers answer that they do not support them

@@ -161,9 +161,13 @@ class LightQueues(Service):
             )
         if not topic.write_queues:
             raise RemoteError(f"topic {topic.name} has no write queue", code=ResponseCode.INVALID_PARAMETER)
+        self.check_ready()
+
+    def check_ready(self) -> None:
+        """RemoteError while the light queues are not all known."""
         if not self.is_ready:
             raise RemoteError(
-                "the lite topics are read from the log after a start", code=ResponseCode.SYSTEM_BUSY, hint="send again"
+                "the lite topics are read from the log after a start", code=ResponseCode.SYSTEM_BUSY, hint="ask again"
             )
 
     def stored(self, message: LiteMessage, queue_id: int, result: PutResult) -> None:
@@ -196,6 +200,10 @@ class LightQueues(Service):
             del self._unread[topic, queue_id]
 
     # -- what there is -------------------------------------------------------------------------------------------------
+
+    def count(self, parent: str) -> int:
+        """Lite topics of a parent."""
+        return len(self._ends.get(parent, ()))
 
     def newest(self, parent: str, lite: str) -> Newest | None:
         """The readable end of a light queue; None if it has no message."""

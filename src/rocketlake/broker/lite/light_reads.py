@@ -14,6 +14,7 @@ from rocketlake.codec.record import decode_record
 from rocketlake.model import property_names as names
 from rocketlake.model.lite import Place
 from rocketlake.model.positions import QueueOffset
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import ColdPart, GetStatus
 
@@ -85,6 +86,29 @@ class LightReads:
             found.size += len(record)
         return found
 
+    def store_times(self, group: str, parent: str, lite: str, number: int) -> tuple[int, int]:
+        """When this message and the one before it were stored, ms, 0 if one read does not find it. Raises NotInMemory.
+
+        `number`: what the group reads next.
+        """
+        newest = self._queues.newest(parent, lite)
+        if newest is None:
+            return 0, 0
+        if number >= newest.end:
+            return 0, self._store_ms(parent, newest.place)
+        records = _in_memory(self.read(group, parent, lite, number, 1, _BYTES_MAX)).records
+        if not records:
+            return 0, 0
+        message = decode_record(records[0], check_crc=False, decompress=False)
+        before = Place.parse(message.properties.get(names.LITE_BEFORE, ""))
+        return message.store_ms, self._store_ms(parent, before) if before is not None else 0
+
+    def _store_ms(self, parent: str, place: Place) -> int:
+        found = LightRead()
+        record = self._record(parent, place, found)
+        _in_memory(found)
+        return decode_record(record, check_crc=False, decompress=False).store_ms if record is not None else 0
+
     def _walk(self, key: tuple[str, str, str], newest: Newest, number: int) -> _Walk:
         """What is known of the messages from `number` on."""
         walk = self._walks.get(key)
@@ -130,3 +154,9 @@ class LightReads:
         if result.status is not GetStatus.FOUND or result.next_offset != offset + 1:
             return None
         return result.slices[0]
+
+
+def _in_memory(found: LightRead) -> LightRead:
+    if found.cold:
+        raise NotInMemory(found.cold)
+    return found

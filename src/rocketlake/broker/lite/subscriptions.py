@@ -61,9 +61,17 @@ class Subscriptions(Service):
         await super().start()
         self.every("sweep", _SWEEP_SECONDS, self._sweep)
 
+    def get(self, client_id: str, group: str) -> Subscriber | None:
+        """The subscriber, for one that only looks."""
+        return self._subscribers.get((client_id, group))
+
+    def of_lite(self, parent: str, lite: str) -> tuple[Subscriber, ...]:
+        """Who subscribes to a lite topic."""
+        return self._of_lite.get(parent, {}).get(lite, ())
+
     def find(self, client_id: str, group: str) -> Subscriber | None:
         """The subscriber; it is heard of now."""
-        found = self._subscribers.get((client_id, group))
+        found = self.get(client_id, group)
         if found is not None:
             found.seen = self._clock.monotonic()
         return found
@@ -123,7 +131,7 @@ class Subscriptions(Service):
 
     def note(self, parent: str, lite: str, group: str | None = None) -> None:
         """There may be something to read for all groups, or for this one."""
-        for subscriber in self._of_lite.get(parent, {}).get(lite, ()):
+        for subscriber in self.of_lite(parent, lite):
             if group is None or group == subscriber.group:
                 subscriber.ready[lite] = None
                 self.wake(subscriber.key)

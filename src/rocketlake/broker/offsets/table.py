@@ -83,6 +83,11 @@ class OffsetTable(EntryTable):
         self._reset_at: dict[str, float] = {}
         """When each group in `_restart` was reset last (monotonic seconds)."""
 
+    @property
+    def count(self) -> int:
+        """Pairs of a group and a topic that have offsets."""
+        return sum(map(len, self._committed.values()))
+
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The offset to read next, -1 if the group has none; a restart offset goes before the committed one."""
         if self._restart:

@@ -12,12 +12,11 @@ from rocketlake.broker.rights.pop import check_pop, topic_to_pop
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.group import GroupConfig
-from rocketlake.model.lite import is_lite_topic
+from rocketlake.model.lite import LITE_BIND, is_lite_topic
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LiteRights"]
 
-_BIND = "lite.bind.topic"
 _NOT_SERVED = {"lite.sub.model": "Exclusive", "lite.sub.wildcard": None}
 
 
@@ -59,12 +58,12 @@ class LiteRights:
     def bound(self, parent: str, group: str) -> None:
         """Refused, if the group is not bound to this parent."""
         found = self._groups.find(group)
-        bound = found.attributes.get(_BIND, "") if found is not None else ""
+        bound = found.attributes.get(LITE_BIND, "") if found is not None else ""
         if bound != parent:
             raise Refused(
                 f"subscription bind topic not match, {group}: it is bound to {bound or 'no topic'}, not to {parent}",
                 code=ResponseCode.INVALID_PARAMETER,
-                hint=f"`rocketlake group alter {group} --attribute +{_BIND}={parent}`",
+                hint=f"`rocketlake group alter {group} --attribute +{LITE_BIND}={parent}`",
             )
 
     def _group(self, group: str) -> GroupConfig:
@@ -73,7 +72,7 @@ class LiteRights:
             raise Refused(
                 f"subscription group [{group}] does not exist",
                 code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                hint=f"`rocketlake group create {group} --attribute +{_BIND}=<parent topic>`",
+                hint=f"`rocketlake group create {group} --attribute +{LITE_BIND}=<parent topic>`",
             )
         if not found.consume_enable:
             raise Refused(f"subscription group no permission, {group}", code=ResponseCode.NO_PERMISSION)

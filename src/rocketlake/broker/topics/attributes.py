@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketlake.base.errors import UsageError
+from rocketlake.model.lite import LITE_LIFE, LITE_MINUTES_MAX
 from rocketlake.model.quota import QUOTA_ATTRIBUTES, QUOTA_MAX
 from rocketlake.model.table_wish import TABLE_ATTRIBUTES, check_table_attribute
 
@@ -23,10 +24,12 @@ _VALUES = {
     "cleanup.policy": ("DELETE", "COMPACTION"),
     "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE"),
 }
+_DIGITS_MAX = 19
 _FIXED = ("queue.type", "cleanup.policy")
 _NOT_SERVED = ("BatchCQ", "COMPACTION", "MIXED")
 _RESERVE_TIME = "reserve.time"
-_NAMES = (*_VALUES, _RESERVE_TIME, *QUOTA_ATTRIBUTES, *TABLE_ATTRIBUTES)
+_NUMBERS = {_RESERVE_TIME: (-1, 2**63 - 1), LITE_LIFE: (-1, LITE_MINUTES_MAX)}
+_NAMES = (*_VALUES, *_NUMBERS, *QUOTA_ATTRIBUTES, *TABLE_ATTRIBUTES)
 
 
 def apply_changes(current: Mapping[str, str] | None, text: str | None) -> dict[str, str]:
@@ -77,11 +80,11 @@ def _check_value(key: str, value: str) -> None:
             )
     elif key in TABLE_ATTRIBUTES:
         check_table_attribute(key, value)
-    elif key == _RESERVE_TIME:
-        if not value.removeprefix("-").isdecimal() or int(value) < -1:
-            raise UsageError(
-                f"attribute {key}={value!r} is no number from -1 on", hint="write a whole number, at least -1"
-            )
+    elif key in _NUMBERS:
+        low, high = _NUMBERS[key]
+        is_number = value.isascii() and value.removeprefix("-").isdecimal()
+        if not is_number or len(value) > _DIGITS_MAX or not low <= int(value) <= high:
+            raise UsageError(f"attribute {key}={value!r} is out of range", hint=f"write a number from {low} to {high}")
     elif value not in _VALUES[key]:
         raise UsageError(f"attribute {key}={value!r} is not known", hint="write one of " + ", ".join(_VALUES[key]))
     elif value in _NOT_SERVED:

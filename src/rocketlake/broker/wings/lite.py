@@ -14,6 +14,7 @@ from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import Subscriptions
 from rocketlake.broker.pop.order_table import OrderTable
+from rocketlake.broker.processors.lite_admin import LiteAdmin
 from rocketlake.broker.processors.lite_subscription import LiteSubscriptions
 from rocketlake.broker.processors.pop_lite import LiteHold, PopLite
 from rocketlake.broker.rights.lite import LiteRights
@@ -62,7 +63,21 @@ class Lite(MasterWing):
         ground.topics.on_change.append(self._topic_changed)
         store.after_cut.append(lambda _end: self._forget_all())
         self.listeners = (queues,)
-        self.rows = tuple(lite_rows(pop, changes))
+        admin = LiteAdmin(
+            lite_topics_max=lambda: config.now.lite_topics_max,
+            store=store,
+            cold_requests=ground.cold_requests,
+            topics=ground.topics,
+            groups=ground.groups,
+            offsets=ground.offsets,
+            queues=queues,
+            reads=self._reads,
+            progress=progress,
+            subscriptions=self.subscriptions,
+            look=lambda subscriber: changes.look(subscriber, subscriber.lites),
+            clock=clock,
+        )
+        self.rows = tuple(lite_rows(pop, changes, admin))
         self.adopt(queues, self.subscriptions, self.hold)
 
     async def start(self) -> None:

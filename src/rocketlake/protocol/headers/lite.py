@@ -1,4 +1,4 @@
-"""Headers of lite topics: pop of what a client subscribes to, the end of a subscription.
+"""Headers of lite topics: pop of what a client subscribes to, questions of administrators.
 
 Owns        field names.
 Must not know   what a subscription is.
@@ -6,9 +6,19 @@ Must not know   what a subscription is.
 
 from __future__ import annotations
 
-from rocketlake.protocol.fields import Header, Int32, Int64, TopicHeader
+from msgspec import field
 
-__all__ = ["PopLiteHeader", "PopLiteReplyHeader"]
+from rocketlake.protocol.fields import Header, Int32, Int64, RequestHeader, TopicHeader
+
+__all__ = [
+    "LiteClientInfoHeader",
+    "LiteDispatchHeader",
+    "LiteGroupInfoHeader",
+    "LiteTopicInfoHeader",
+    "ParentTopicInfoHeader",
+    "PopLiteHeader",
+    "PopLiteReplyHeader",
+]
 
 
 class PopLiteHeader(TopicHeader, kw_only=True):
@@ -31,3 +41,40 @@ class PopLiteReplyHeader(Header, kw_only=True):
     invisible_time: Int64
     revive_qid: Int32
     order_count_info: str | None = None
+
+
+class ParentTopicInfoHeader(RequestHeader, kw_only=True):
+    """GET_PARENT_TOPIC_INFO."""
+
+    topic: str
+
+
+class LiteTopicInfoHeader(RequestHeader, kw_only=True):
+    """GET_LITE_TOPIC_INFO."""
+
+    parent_topic: str
+    lite_topic: str = ""
+
+
+class LiteClientInfoHeader(RequestHeader, kw_only=True):
+    """GET_LITE_CLIENT_INFO: at most `max_count` names of lite topics."""
+
+    parent_topic: str
+    group: str
+    client_id: str = ""
+    max_count: Int32 = 1000
+
+
+class LiteGroupInfoHeader(RequestHeader, kw_only=True):
+    """GET_LITE_GROUP_INFO: of one lite topic, or without one the `top_k` in which the group is behind most."""
+
+    group: str
+    lite_topic: str = ""
+    top_k: Int32 = field(default=0, name="topK")
+
+
+class LiteDispatchHeader(RequestHeader, kw_only=True):
+    """TRIGGER_LITE_DISPATCH: to one client of the group, or without one to all."""
+
+    group: str
+    client_id: str = ""
