@@ -369,6 +369,12 @@ class BrokerConfig(ServerSettings):
     lite_subscriptions_max: int = setting(
         100_000, java="maxLiteSubscriptionCount", low=1, why="most lite topics of all subscribers together"
     )
+    lite_life_min_ms: int = setting(
+        900_000, java="minLiteTTl", low=0, why="a lite topic expires no sooner, whatever lite.topic.expiration says"
+    )
+    lite_check_interval_ms: int = setting(
+        120_000, java="liteTtlCheckInterval", low=100, why="pause between searches for lite topics that have expired"
+    )
     held_pops_max: int = setting(100_000, java="maxPopPollingSize", low=1, why="most pops that wait at once")
     held_pops_of_queue_max: int = setting(
         1024, java="popPollingSize", low=1, why="most pops of one group that wait at one queue"

@@ -19,6 +19,8 @@ UPDATABLE = frozenset(
         "slave_read_enabled",
         "offset_check_in_slave",
         "lite_pull_enabled",
+        "lite_life_min_ms",
+        "lite_check_interval_ms",
         "property_filter_enabled",
         "reject_transactions",
         "recall_enabled",

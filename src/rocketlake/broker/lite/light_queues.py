@@ -7,13 +7,16 @@ A light queue has no file. Each of its messages names the one before it, so the 
 find all (docs/decisions/0053). Numbers are dense. The first is the end of the log of that moment: numbers of a topic of
 the same name that was deleted, or whose messages have expired, never come again.
 
+A light queue without a message for as long as its parent says has expired: nobody reads it any more, and the next
+message begins a chain of its own. When its last message came lies in the log, so each replica and each start knows it.
+
 Invariant: a number is given out only while the table holds all lite messages of the log.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
@@ -28,7 +31,15 @@ from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half
 from rocketlake.model import property_names as names
-from rocketlake.model.lite import LITE_CHARS_MAX, Place, is_lite_name, is_lite_topic, light_queue
+from rocketlake.model.lite import (
+    LITE_CHARS_MAX,
+    LITE_LIFE,
+    Place,
+    is_lite_name,
+    is_lite_topic,
+    light_queue,
+    lite_minutes,
+)
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import TopicConfig
@@ -39,6 +50,7 @@ from rocketlake.store.results import PutMessage, PutResult
 __all__ = ["LightQueues", "LiteMessage", "Newest", "number_of"]
 
 _ENTRIES = 64
+_SOME = 500
 _PAUSE_SECONDS = 0.05
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
 """Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
@@ -129,14 +141,15 @@ class LightQueues(Service):
         if lite is None or not is_lite_topic(topic):
             return None
         self._check(message, properties, topic, lite)
-        before = self._ends.get(topic.name, {}).get(_key(lite), 0)
-        if not before and len(self) >= (most := self._config.now.lite_topics_max):
+        packed = self._ends.get(topic.name, {}).get(_key(lite), 0)
+        if not packed and len(self) >= (most := self._config.now.lite_topics_max):
             raise RemoteError(
                 f"the broker has {most} lite topics, {lite} would be one more",
                 code=ResponseCode.LMQ_QUOTA_EXCEEDED,
-                hint="raise maxLmqConsumeQueueNum, or send to fewer: those without messages are forgotten at a start",
+                hint="raise maxLmqConsumeQueueNum, send to fewer, or have them expire: `rocketlake topic alter"
+                f" {topic.name} --attribute +{LITE_LIFE}=<minutes>`",
             )
-        newest = _unpacked(before) if before else None
+        newest = self._alive(topic.name, packed)
         number = newest.end if newest is not None else self.first_number
         message.queue_id = crc32(lite.encode()) % topic.write_queues
         properties[names.INNER_MULTI_DISPATCH] = light_queue(topic.name, lite)
@@ -144,7 +157,7 @@ class LightQueues(Service):
         properties.pop(names.LITE_BEFORE, None)
         if newest is not None:
             properties[names.LITE_BEFORE] = str(newest.place)
-        return LiteMessage(topic.name, lite, number, before)
+        return LiteMessage(topic.name, lite, number, packed if newest is not None else 0)
 
     def _check(self, message: PutMessage, properties: dict[str, str], topic: TopicConfig, lite: str) -> None:
         if not is_lite_name(lite):
@@ -205,11 +218,46 @@ class LightQueues(Service):
         """Lite topics of a parent."""
         return len(self._ends.get(parent, ()))
 
+    def has(self, parent: str, lite: str) -> bool:
+        """True if the table holds the light queue; it may have expired."""
+        return _key(lite) in self._ends.get(parent, {})
+
     def newest(self, parent: str, lite: str) -> Newest | None:
-        """The readable end of a light queue; None if it has no message."""
+        """The readable end of a light queue; None if it has no message, or has expired."""
         unread = self._readable.get((parent, lite))
-        packed = unread[0] if unread else self._ends.get(parent, {}).get(_key(lite), 0)
-        return _unpacked(packed) if packed else None
+        return self._alive(parent, unread[0] if unread else self._ends.get(parent, {}).get(_key(lite), 0))
+
+    def _alive(self, parent: str, packed: int) -> Newest | None:
+        if not packed:
+            return None
+        newest = _unpacked(packed)
+        life_s = self._life_s(parent)
+        return newest if not life_s or self._clock.now_ms() <= 1000 * (newest.stored_s + life_s) else None
+
+    def _life_s(self, parent: str) -> float:
+        """How long a lite topic lives without a message; 0: for ever."""
+        topic = self._topics.get(parent)
+        minutes = lite_minutes(topic) if topic is not None else -1
+        return max(60.0 * minutes, self._config.now.lite_life_min_ms / 1000) if minutes > 0 else 0.0
+
+    def forget_expired(self, parent: str, linger_s: float) -> Iterator[int]:
+        """Drop the light queues of a parent that expired so long ago, some at each step; how many went at each.
+
+        The steps end when the table is made anew.
+        """
+        life_s, ends, making = self._life_s(parent), self._ends.get(parent, {}), self._makings
+        if not life_s:
+            return
+        keys = list(ends)
+        for first in range(0, len(keys), _SOME):
+            if not self.is_ready or making != self._makings:
+                return
+            oldest_s = self._clock.now_ms() / 1000 - life_s - linger_s
+            some = keys[first : first + _SOME]
+            gone = [key for key in some if key in ends and _packed_second(ends[key]) < oldest_s]
+            for key in gone:
+                del ends[key]
+            yield len(gone)
 
     # -- the start -----------------------------------------------------------------------------------------------------
 
@@ -293,21 +341,18 @@ def _seconds(store_ms: int) -> int:
 
 def _packed(newest: Newest) -> int:
     count = newest.end - newest.first if newest.first else 0
-    packed = newest.end
-    for part, bits in (
-        (count if not count >> _COUNT_BITS else 0, _COUNT_BITS),
-        (newest.stored_s, _SECOND_BITS),
-        (newest.place.queue_id, _QUEUE_BITS),
-        (newest.place.queue_offset, _OFFSET_BITS),
-    ):
-        packed = packed << bits | part
-    return packed
+    if count >> _COUNT_BITS:
+        count = 0
+    packed = (newest.end << _COUNT_BITS | count) << _SECOND_BITS | newest.stored_s
+    return (packed << _QUEUE_BITS | newest.place.queue_id) << _OFFSET_BITS | newest.place.queue_offset
+
+
+def _packed_second(packed: int) -> int:
+    return packed >> _OFFSET_BITS + _QUEUE_BITS & (1 << _SECOND_BITS) - 1
 
 
 def _unpacked(packed: int) -> Newest:
-    parts = []
-    for bits in (_OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS):
-        parts.append(packed & (1 << bits) - 1)
-        packed >>= bits
-    queue_offset, queue_id, stored_s, count = parts
-    return Newest(packed - count if count else 0, packed, stored_s, Place(queue_id, queue_offset))
+    place = Place(packed >> _OFFSET_BITS & (1 << _QUEUE_BITS) - 1, packed & (1 << _OFFSET_BITS) - 1)
+    numbers = packed >> _OFFSET_BITS + _QUEUE_BITS + _SECOND_BITS
+    count, end = numbers & (1 << _COUNT_BITS) - 1, numbers >> _COUNT_BITS
+    return Newest(end - count if count else 0, end, _packed_second(packed), place)

@@ -179,6 +179,18 @@ class OffsetTable(EntryTable):
             line.touch()
             self._note_change()
 
+    def remove(self, group: str, topic: str) -> None:
+        """Forget the offsets of a group in a topic."""
+        for table in (self._pulled, self._restart):
+            if topic in table.get(group, ()):
+                _remove_line(table, group, topic)
+        if group not in self._restart:
+            self._reset_at.pop(group, None)
+        line = self._committed.get(group, {}).get(topic)
+        if line is not None:
+            self._forget(line)
+            self._note_change()
+
     def remove_group(self, group: str) -> Iterator[None]:
         """Forget all offsets of a group: at once, and in the steps that follow they go from the file."""
         self._pulled.pop(group, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rocketlake.broker.dispatch_table import lite_rows
 from rocketlake.broker.held.wait_list import WaitList
 from rocketlake.broker.lite.acks import AckLite
+from rocketlake.broker.lite.expiry import LiteExpiry
 from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
@@ -63,6 +64,15 @@ class Lite(MasterWing):
         ground.topics.on_change.append(self._topic_changed)
         store.after_cut.append(lambda _end: self._forget_all())
         self.listeners = (queues,)
+        expiry = LiteExpiry(
+            config=config,
+            queues=queues,
+            topics=ground.topics,
+            groups=ground.groups,
+            offsets=ground.offsets,
+            orders=self._orders,
+            clock=clock,
+        )
         admin = LiteAdmin(
             lite_topics_max=lambda: config.now.lite_topics_max,
             store=store,
@@ -78,7 +88,7 @@ class Lite(MasterWing):
             clock=clock,
         )
         self.rows = tuple(lite_rows(pop, changes, admin))
-        self.adopt(queues, self.subscriptions, self.hold)
+        self.adopt(queues, self.subscriptions, expiry, self.hold)
 
     async def start(self) -> None:
         """Begin to hold, also after a stop."""
