@@ -15,6 +15,7 @@ from rocketlake.admin.brokers import Brokers
 from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.admin.group_reset import GroupReset, Target
 from rocketlake.admin.groups import ClusterGroups
+from rocketlake.admin.lites import ClusterLites
 from rocketlake.admin.messages.dead_letters import GroupLetters, LetterChoice, letter_groups
 from rocketlake.admin.messages.life import Life, life_of
 from rocketlake.admin.messages.lookup import Lookup
@@ -53,6 +54,7 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TRACE_TOPIC, TopicConfig
 from rocketlake.protocol.bodies.group import GroupEntry, RetryPolicyEntry
+from rocketlake.protocol.bodies.lite_info import LiteLag, LiteTopicInfo, ParentTopicInfo
 from rocketlake.protocol.headers.transaction import HalfMessagesHeader
 
 __all__ = ["Admin"]
@@ -171,6 +173,20 @@ class Admin:
     async def check_topic_deletion(self, topic: str, *, force: bool = False) -> int:
         """How many messages `delete_topic` would delete. Raises what it would; nothing is changed."""
         return await Topics(self._cluster).check_deletion(topic, force=force)
+
+    # -- lite topics ---------------------------------------------------------------------------------------------------
+
+    async def lite_parent(self, topic: str) -> dict[str, ParentTopicInfo]:
+        """How many lite topics a parent has on each broker, how long they live, which groups are bound to it."""
+        return await ClusterLites(self._cluster).parent(topic)
+
+    async def lite_topic(self, parent: str, lite: str) -> dict[str, LiteTopicInfo]:
+        """The ends of a lite topic on each broker, and who subscribes to it."""
+        return await ClusterLites(self._cluster).topic(parent, lite)
+
+    async def lite_lag(self, group: str, *, top: int = 20) -> tuple[int, list[tuple[str, LiteLag]]]:
+        """Messages that a group is behind in its lite topics, and where it is behind most: broker, lite topic."""
+        return await ClusterLites(self._cluster).behind(group, top)
 
     # -- groups --------------------------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class ClusterGroups:
         since = await waiting_since(self._cluster, offsets) if now_ms else {}
         holders = {queue: member.client_id for member in members for queue in member.held}
         if not offsets and not members and group not in await self.all():
-            raise self._unknown(group)
+            raise self.unknown(group)
         rows = [
             QueueLag(
                 queue.topic,
@@ -122,7 +122,8 @@ class ClusterGroups:
         found = [answer for answer in answers.values() if answer.code == ResponseCode.SUCCESS]
         return sum(ConsumeStats.decode(answer.body_bytes).consume_tps for answer in found)
 
-    def _unknown(self, group: str) -> RocketLakeError:
+    def unknown(self, group: str) -> RocketLakeError:
+        """The error for a group that no broker knows."""
         hint = "`rocketlake group list` shows all groups"
         return NotThereError(f"no broker knows group {group!r}", where=self._cluster.where, hint=hint)
 
@@ -154,7 +155,7 @@ class ClusterGroups:
         """
         settings = await self.settings(group)
         if not settings:
-            raise self._unknown(group)
+            raise self.unknown(group)
         for entry in settings.values():
             if tries is not None:
                 entry.retry_max_times = tries
@@ -169,7 +170,7 @@ class ClusterGroups:
         """Delete it with its offsets on every broker; returns those that had it. RocketLakeError for a running one."""
         there = await self.settings(group)
         if not there:
-            raise self._unknown(group)
+            raise self.unknown(group)
         await self.refuse_running(group)
         masters, header = await self._cluster.masters(), DeleteGroupHeader(group_name=group, clean_offset=True)
         brokers = {name: masters[name] for name in there}

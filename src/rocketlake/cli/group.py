@@ -1,4 +1,4 @@
-"""`rocketlake group list | show | create | alter | mode | reset | delete`: consumer groups, and where they go on.
+"""`rocketlake group list | show | lites | create | alter | mode | reset | delete`: groups, and where they go on.
 
 Owns        options and output of these commands, the sum that is shown as lag.
 Must not know   how a cluster is asked (admin/), how retries are written (group_retries.py).
@@ -31,6 +31,7 @@ from rocketlake.cli.table import show as show_rows
 if TYPE_CHECKING:
     from rocketlake.admin import ConsumeMode, GroupReset, GroupState, GroupSummary, Member
     from rocketlake.protocol.bodies.group import GroupEntry
+    from rocketlake.protocol.bodies.lite_info import LiteLag
 
 __all__ = ["app"]
 
@@ -134,6 +135,32 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         typer.echo(f"{topic}: {rate:.1f} messages/s taken")
     longest = f", the first of them there for {found.lag_seconds:.0f} s" if found.lag_seconds else ""
     typer.echo(f"lag {amount(found.lag, 'message')}{longest}")
+
+
+@app.command()
+def lites(
+    group: Group,
+    top: Annotated[int, typer.Option("--top", min=1, max=1000, help="Print so many.")] = 20,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Show in which lite topics a group is behind most."""
+    from rocketlake.admin import Admin
+
+    async def work() -> tuple[int, list[tuple[str, LiteLag]]]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.lite_lag(group, top=top)
+
+    total, lags = run(work())
+    rows = [
+        (broker, each.lite_topic, each.lag_count, Moment(each.earliest_unconsumed_timestamp)) for broker, each in lags
+    ]
+    show_rows(
+        ("broker", "lite topic", "lag", "waits since"), rows, output, none=f"group {group} is behind in no lite topic"
+    )
+    shown = sum(each.lag_count for _, each in lags)
+    if shown < total:
+        typer.echo(f"{amount(total, 'message')} in all its lite topics; --top prints more", err=True)
 
 
 @app.command()

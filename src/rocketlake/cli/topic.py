@@ -1,4 +1,4 @@
-"""`rocketlake topic create | spread | alter | list | show | purge | delete`.
+"""`rocketlake topic create | spread | alter | list | show | lites | purge | delete`.
 
 Owns        options and output of these commands.
 Must not know   how a cluster is asked, the effects of an alteration, how a topic is drained (admin/).
@@ -16,6 +16,7 @@ from rocketlake.cli.output import NAMESRV_DEFAULT, DryRun, Namesrv, Yes, agreed,
 from rocketlake.cli.table import (
     OUTPUT_DEFAULT,
     Moment,
+    Names,
     Output,
     OutputForm,
     amount,
@@ -24,12 +25,14 @@ from rocketlake.cli.table import (
     show_table,
     tell,
 )
+from rocketlake.cli.table import show as show_rows
 
 if TYPE_CHECKING:
     from rocketlake.admin import TopicMade, TopicState
     from rocketlake.admin.topic_drain import Draining
     from rocketlake.admin.topics import Altered
     from rocketlake.model.topic import TopicConfig
+    from rocketlake.protocol.bodies.lite_info import LiteTopicInfo, ParentTopicInfo
 
 __all__ = ["app"]
 
@@ -234,6 +237,44 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
             f" `rocketlake topic spread {topic}` makes it there, too",
             fg="yellow",
         )
+
+
+@app.command()
+def lites(
+    topic: Name,
+    lite: Annotated[str | None, typer.Argument(help="One lite topic of it.", show_default=False)] = None,
+    output: Output = OUTPUT_DEFAULT,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Show how many lite topics a topic has, or the messages and the subscribers of one."""
+    from rocketlake.admin import Admin
+
+    async def ask_parent() -> dict[str, ParentTopicInfo]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.lite_parent(topic)
+
+    async def ask_lite(name: str) -> dict[str, LiteTopicInfo]:
+        async with Admin(namesrv=namesrv) as admin:
+            return await admin.lite_topic(topic, name)
+
+    if lite is None:
+        counts = [
+            (broker, each.lite_topic_count, each.ttl if each.ttl > 0 else "never", Names(sorted(each.groups or ())))
+            for broker, each in run(ask_parent()).items()
+        ]
+        show_rows(("broker", "lite topics", "expire after minutes", "groups"), counts, output)
+        return
+    rows = [
+        (
+            broker,
+            each.topic_offset.min_offset,
+            each.topic_offset.max_offset,
+            Moment(each.topic_offset.last_update_timestamp),
+            Names(sorted(f"{client.client_id} of {client.group}" for client in each.subscriber)),
+        )
+        for broker, each in run(ask_lite(lite)).items()
+    ]
+    show_rows(("broker", "first offset", "next offset", "last message", "subscribers"), rows, output)
 
 
 @app.command()

@@ -14,9 +14,9 @@ SERVERS = {"up", "run broker", "run brokers", "run namesrv", "run proxy", "follo
 READS = {
     "acl explain", "acl show", "acl users", "broker list", "broker show", "cluster show",
     "context list", "context show", "dlq list",
-    "dlq show", "group list", "group show", "lake files", "lake history", "lake info", "message get", "message trace",
-    "pipeline check", "replicas history", "replicas list", "replicas show", "schedule list", "spark offsets show",
-    "consume", "top", "topic list", "topic show", "transaction list",
+    "dlq show", "group list", "group lites", "group show", "lake files", "lake history", "message get", "message trace",
+    "lake info", "pipeline check", "replicas history", "replicas list", "replicas show", "schedule list",
+    "spark offsets show", "consume", "top", "topic list", "topic lites", "topic show", "transaction list",
 }  # fmt: skip
 CHANGES = {
     "acl add", "acl allow", "acl change", "acl deny", "acl import", "bench", "context add", "context use",
