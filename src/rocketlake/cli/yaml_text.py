@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["yaml_text"]
 
-_BARE = re.compile(r"[A-Za-z_%/][\w %./+-]*(?<! )")
+_BARE = re.compile(r"[A-Za-z_/][\w %./+-]*(?<! )")
 """Texts that stand without quotes; all others stand as JSON writes them, which is YAML, too."""
 _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 

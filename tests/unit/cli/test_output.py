@@ -171,7 +171,8 @@ def test_yaml_reads_back(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yes", "null", "1.5", "0x1f", "1_000", "~", "a: b", "- a", "a #b", "", " a", "12:30", "=", "2026-11-26"]
+    "text",
+    ["yes", "null", "1.5", "0x1f", "1_000", "~", "a: b", "- a", "a #b", "", " a", "12:30", "=", "%", "2026-11-26"],
 )
 def test_yaml_keeps_texts(text: str) -> None:
     assert yaml.safe_load(yaml_text({"key": [text]})) == {"key": [text]}
