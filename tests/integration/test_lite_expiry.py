@@ -22,8 +22,6 @@ from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.bodies.lite import LiteAction
-from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
-from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode as Answer
 from rocketlake.store.config import StoreConfig
 from tests.integration.test_lite_failover import LiteGroup
@@ -232,16 +230,7 @@ async def test_a_new_master_agrees_on_what_has_expired() -> None:
     await group.start()
     lites = LiteGroup(group)
     await lites.make()
-    header = CreateTopicHeader(
-        topic=PARENT,
-        default_topic="TBW102",
-        read_queue_nums=2,
-        write_queue_nums=2,
-        perm=6,
-        topic_filter_type="SINGLE_TAG",
-        attributes=f"+{LITE_LIFE}=1",
-    )
-    assert (await lites.through(lites.client.ask(Code.UPDATE_AND_CREATE_TOPIC, header))).code == 0
+    await lites.put_topic(f"+{LITE_LIFE}=1")
     await lites.send_all(0, 1, 2, 3)  # lite topics a, b, c, a
     await lites.ack_some()
     group.clock.jump_wall(LIFE_MS)

@@ -48,7 +48,7 @@ class LiteGroup:
             await self.group.clock.run_for(20)
         return task.result()
 
-    async def make(self) -> None:
+    async def put_topic(self, attributes: str) -> None:
         header = CreateTopicHeader(
             topic=PARENT,
             default_topic="TBW102",
@@ -56,9 +56,12 @@ class LiteGroup:
             write_queue_nums=2,
             perm=6,
             topic_filter_type="SINGLE_TAG",
-            attributes="+message.type=LITE",
+            attributes=attributes,
         )
         assert (await self.through(self.client.ask(Code.UPDATE_AND_CREATE_TOPIC, header))).code == 0
+
+    async def make(self) -> None:
+        await self.put_topic("+message.type=LITE")
         body = GroupEntry(group_name="g", attributes={"+lite.bind.topic": PARENT}).encode()
         assert (await self.through(self.client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))).code == 0
         await self.subscribe()
