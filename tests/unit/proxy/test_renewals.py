@@ -124,6 +124,19 @@ async def test_a_broker_that_does_not_answer_keeps_no_other_waiting(world: World
     assert len(world.renewals) == 100, "those of the silent broker come again"
 
 
+@pytest.mark.parametrize("step_ms", [-10 * MINUTE_MS, 10 * MINUTE_MS])
+async def test_a_step_of_the_wall_clock_changes_no_renewal(world: World, step_ms: int) -> None:
+    world.hold(1)
+    await world.clock.run_for(52_000)  # 1 is renewed once
+    world.hold(2)
+    world.clock.jump_wall(step_ms)
+    world.hold(3)
+    world.brokers.asked.clear()
+    await world.clock.run_for(62_000)
+    assert sorted(world.brokers.asked) == [(1, 3 * MINUTE_MS), (2, MINUTE_MS), (3, MINUTE_MS)]
+    assert len(world.renewals) == 3
+
+
 async def test_without_its_client_a_message_is_not_renewed(world: World) -> None:
     (text,) = world.hold(1)
     world.connected.clear()

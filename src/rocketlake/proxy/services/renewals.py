@@ -33,8 +33,8 @@ _MINUTE_MS: Final = 60_000
 FIRST_INVISIBLE_MS: Final = _MINUTE_MS
 _STEPS_MS: Final = tuple(minutes * _MINUTE_MS for minutes in (1, 3, 5, 10, 30, 60))
 _LOOK_SECONDS: Final = 5.0
-_AHEAD_MS: Final = 10_000
-_LONGEST_MS: Final = 3 * 60 * _MINUTE_MS
+_AHEAD_SECONDS: Final = 10.0
+_LONGEST_SECONDS: Final = 3 * 3600.0
 """A message that is held for so long is renewed no more: its client hangs."""
 _FAILURES_MAX: Final = 3
 HELD_MAX: Final = 1_000_000
@@ -57,8 +57,8 @@ class _Receive(NamedTuple):
     topic: str
     group: str
     broker_name: str
-    since_ms: int
-    """When they came. The broker's clock may be another."""
+    since: float
+    """When they came, in seconds of the monotonic clock: the wall clock may step, and the broker's may be another."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,8 +67,8 @@ class _Held:
 
     of: _Receive
     receipt: Receipt
-    due_ms: int
-    """Its invisible time ends then, by the clock of this proxy."""
+    due: float
+    """Its invisible time ends then, in seconds of the monotonic clock."""
     renewed: int = 0
     failures: int = 0
     is_over: bool = False
@@ -114,7 +114,7 @@ class Renewals(Service):
         """The client has these messages of one pop, and wants them kept."""
         if not receipts:
             return
-        receive = _Receive(client_id, topic, group, receipts[0].handle.broker_name, self._clock.now_ms())
+        receive = _Receive(client_id, topic, group, receipts[0].handle.broker_name, self._clock.monotonic())
         for receipt in receipts:
             if len(self) < self._held_max:
                 self._fresh[str(receipt)] = receive
@@ -180,22 +180,22 @@ class Renewals(Service):
 
     def look(self) -> None:
         """Renew what is due soon, forget what is over."""
-        now_ms = self._clock.now_ms()
+        now = self._clock.monotonic()
         due: dict[str, list[str]] = {}
         over = []
         for text, receive in self._fresh.items():
-            left_ms = receive.since_ms + FIRST_INVISIBLE_MS - now_ms
-            if left_ms > _AHEAD_MS:
+            left = receive.since + FIRST_INVISIBLE_MS / 1000 - now
+            if left > _AHEAD_SECONDS:
                 break  # the others came later
-            if left_ms <= 0:
+            if left <= 0:
                 over.append(text)
             elif self._is_connected(receive.client_id):
                 due.setdefault(receive.broker_name, []).append(text)
         for text, held in self._held.items():
-            left_ms = held.due_ms - now_ms
-            if left_ms <= 0 or now_ms - held.of.since_ms > _LONGEST_MS or held.failures >= _FAILURES_MAX:
+            left = held.due - now
+            if left <= 0 or now - held.of.since > _LONGEST_SECONDS or held.failures >= _FAILURES_MAX:
                 over.append(text)
-            elif left_ms <= _AHEAD_MS and self._is_connected(held.of.client_id):
+            elif left <= _AHEAD_SECONDS and self._is_connected(held.of.client_id):
                 due.setdefault(held.of.broker_name, []).append(text)
         for text in over:
             self._end(text)
@@ -237,7 +237,7 @@ class Renewals(Service):
         of = held.of
         try:
             held.receipt = await self._received.change(of.topic, of.group, held.receipt, invisible_ms)
-            held.due_ms = self._clock.now_ms() + invisible_ms
+            held.due = self._clock.monotonic() + invisible_ms / 1000
             held.renewed += 1
         except RocketLakeError as error:
             held.failures += 1
@@ -251,7 +251,7 @@ class Renewals(Service):
         return self._held.get(text) if receive is None else self._set_apart(text, receive)
 
     def _set_apart(self, text: str, receive: _Receive) -> _Held:
-        held = self._held[text] = _Held(receive, Receipt.parse(text), receive.since_ms + FIRST_INVISIBLE_MS)
+        held = self._held[text] = _Held(receive, Receipt.parse(text), receive.since + FIRST_INVISIBLE_MS / 1000)
         return held
 
     def _end(self, text: str) -> None:
