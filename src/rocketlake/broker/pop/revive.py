@@ -116,7 +116,7 @@ class ReviveQueue:
         self._read_ms = 0
         """All records that were to come before this time are read."""
         self._tick_ms = 0
-        """The newest tick of the timer of which a record is read: all records of earlier ticks came before it."""
+        """The tick of the timer of which a record was read last: all records of earlier ticks came before it."""
         self._before = PhysicalOffset(0)
         """The end of the log at the start."""
         self._turn_end = 0.0
@@ -154,7 +154,8 @@ class ReviveQueue:
         end = self._store.next_offset(self._log.topic, self._id)
         while self._has_room() and await self._store.read(self._read_next):
             await self._clock.sleep(0)
-        self._read_ms = max(self._read_ms, delivered_ms if self._next >= end else self._tick_ms)
+        # It goes back with a clock that was set back, as the timer does: acknowledgements are to come by its time.
+        self._read_ms = delivered_ms if self._next >= end else min(self._tick_ms, delivered_ms)
         self._turn_end = self._clock.monotonic() + _TURN_SECONDS
         for key in [key for key, each in self._open.items() if each.point.due_ms < self._read_ms]:
             if not self._open[key].left or await self._bring_back(self._open[key]):
@@ -195,7 +196,7 @@ class ReviveQueue:
     def _take(self, message: StoredMessage) -> None:
         tag = message.properties.get(names.TAGS)
         try:
-            self._tick_ms = max(self._tick_ms, int(message.properties.get(names.TIMER_OUT_MS, 0)))
+            self._tick_ms = int(message.properties.get(names.TIMER_OUT_MS, self._tick_ms))
             if tag == CHECK_POINT_TAG:
                 self._take_point(CheckPoint.decode(message.body), message)
             elif tag in (ACK_TAG, ACKS_TAG):
