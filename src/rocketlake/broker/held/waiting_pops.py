@@ -19,18 +19,18 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import ColdPart
 
-__all__ = ["LOADS_MAX", "Nothing", "WaitingPops"]
+__all__ = ["LOADS_MAX", "Nothing", "WaitingPops", "left_ms"]
 
 LOADS_MAX = 100
 """A pop is held for so many reads of a worker, one after the other."""
 _TOO_OLD_MS = 500
 _ANSWER_MS = 50
-"""A pop is answered so long before its consumer gives up."""
+"""A pop or a notification is answered so long before its consumer gives up."""
 
 _K = TypeVar("_K", bound=Hashable)
 
 
-class _Asked(Protocol):
+class Asked(Protocol):
     """The times of a pop's header, in ms."""
 
     born_time: int
@@ -46,6 +46,17 @@ class Nothing(Protocol):
     """When the first messages that are in flight may be handed out again; 0 if there are none."""
 
 
+def left_ms(request: Request, asked: Asked, clock: Clock) -> int:
+    """How long the request may wait from now on, ms; 0 or less: no longer.
+
+    `born_time` is of the consumer's clock, and ours may have stepped: a message for a consumer that has given up would
+    be hidden until its time is over. So nobody waits longer than the poll time behind its arrival.
+    """
+    by_birth = asked.born_time + asked.poll_time - clock.now_ms()
+    by_arrival = asked.poll_time - int((clock.monotonic() - request.received) * 1000)
+    return min(by_birth, by_arrival) - _ANSWER_MS
+
+
 class WaitingPops(Generic[_K]):
     """Of one kind."""
 
@@ -57,7 +68,7 @@ class WaitingPops(Generic[_K]):
         self._hold = hold
         self._clock = clock
 
-    def begin(self, asked: _Asked) -> Reply | None:
+    def begin(self, asked: Asked) -> Reply | None:
         """Note when the pop came, if it does not say so itself. A reply if its consumer has given it up."""
         if asked.born_time <= 0:
             asked.born_time = self._clock.now_ms()
@@ -70,15 +81,14 @@ class WaitingPops(Generic[_K]):
         return born_ms > 0 and self._clock.now_ms() - born_ms - poll_ms > _TOO_OLD_MS
 
     def wait(
-        self, request: Request, asked: _Asked, key: _K, found: Nothing, again: Handler, match: TagTest | None = None
+        self, request: Request, asked: Asked, key: _K, found: Nothing, again: Handler, match: TagTest | None = None
     ) -> ResponseCode | None:
         """Hold a pop at `key` until it is woken or its time is up, then serve it by `again`; or the code of its answer.
 
         `match`: the tag codes that concern it; None: any.
         """
-        now_ms = self._clock.now_ms()
-        left_ms = asked.born_time + asked.poll_time - _ANSWER_MS - now_ms
-        if asked.poll_time <= 0 or left_ms <= 0 or self._hold.is_closed:
+        wait_ms = left_ms(request, asked, self._clock)
+        if asked.poll_time <= 0 or wait_ms <= 0 or self._hold.is_closed:
             return ResponseCode.POLLING_TIMEOUT
         if not self._hold.has_room(request.asker) or self._hold.count_at(key) >= self._held_of_queue_max():
             return ResponseCode.POLLING_FULL
@@ -86,8 +96,8 @@ class WaitingPops(Generic[_K]):
             self.soon(request, again)
         else:
             if found.free_ms:  # it looks again when the first of them is free
-                left_ms = max(1, min(left_ms, found.free_ms - now_ms))
-            self._hold.hold(Waiter(key, -1, match, request.asker, partial(self._resume, request, again)), left_ms)
+                wait_ms = max(1, min(wait_ms, found.free_ms - self._clock.now_ms()))
+            self._hold.hold(Waiter(key, -1, match, request.asker, partial(self._resume, request, again)), wait_ms)
         return None
 
     def load(self, request: Request, cold: Sequence[ColdPart], again: Handler) -> Held:

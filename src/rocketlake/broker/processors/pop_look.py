@@ -11,6 +11,7 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.held.wait_list import Waiter
+from rocketlake.broker.held.waiting_pops import left_ms
 from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
 from rocketlake.broker.rights.pop import PopRights
@@ -28,9 +29,6 @@ from rocketlake.protocol.headers.pop import (
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["PopLook"]
-
-_ANSWER_MS = 50
-"""A notification is answered so long before its asker gives up."""
 
 
 class PopLook:
@@ -84,9 +82,9 @@ class PopLook:
         now_ms = self._clock.now_ms()
         pop = Pop(right, header.queue_id, 1, 0, 0, now_ms, 0, header.order, header.attempt_id)
         found = self._reads.peek(pop, chosen=True)
-        left_ms = header.born_time + header.poll_time - _ANSWER_MS - now_ms
+        wait_ms = left_ms(request, header, self._clock)
         # What lies on disk only is a message as well: the pop that follows reads it.
-        if found.count or found.cold or found.is_more or left_ms <= 0 or self._hold.is_closed:
+        if found.count or found.cold or found.is_more or wait_ms <= 0 or self._hold.is_closed:
             return _answer(has_message=bool(found.count or found.cold or found.is_more))
         key = header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
         if (
@@ -95,8 +93,8 @@ class PopLook:
         ):
             return _answer(has_message=False, is_full=True)
         if found.free_ms:
-            left_ms = max(1, min(left_ms, found.free_ms - now_ms))
-        self._hold.hold(Waiter(key, -1, right.match, request.asker, partial(self._again, request, header)), left_ms)
+            wait_ms = max(1, min(wait_ms, found.free_ms - now_ms))
+        self._hold.hold(Waiter(key, -1, right.match, request.asker, partial(self._again, request, header)), wait_ms)
         return HELD
 
     def _again(self, request: Request, header: NotificationHeader) -> None:

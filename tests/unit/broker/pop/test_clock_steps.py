@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from rocketlake.broker.pop.revive_log import REVIVE_QUEUES
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
+from rocketlake.protocol.headers.pop import NotificationHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.testing.dying_broker import HOST, DyingBroker
@@ -56,6 +58,13 @@ class World:
         for body in bodies:
             assert (await self.client.ask(RequestCode.SEND_MESSAGE_V2, send_header("T", 0), body.encode())).code == 0
 
+    async def look(self, poll_ms: int, born_time: int = 0) -> None:
+        """Wait until there is a message to pop."""
+        header = NotificationHeader(
+            consumer_group="g", topic="T", queue_id=-1, poll_time=poll_ms, born_time=born_time or self.clock.now_ms()
+        )
+        assert (await self.client.ask(RequestCode.NOTIFICATION, header)).code == 0
+
     async def pop_and_ack(self, *, keep: str = "") -> list[str]:
         """What a pop hands out; it is acknowledged, but for the one to keep."""
         found = await self.client.pop(INVISIBLE_MS)
@@ -82,5 +91,37 @@ def test_what_is_acknowledged_never_comes_again_after_a_step(step_ms: int) -> No
         assert await world.pop_and_ack() == ["b"], "it comes again, and no other"
         await world.clock.sleep(12 * 60)
         assert await world.pop_and_ack() == []
+
+    world.play(test)
+
+
+@pytest.mark.parametrize("step_ms", [-10 * MINUTE_MS, 10 * MINUTE_MS])
+def test_no_pop_waits_longer_than_its_consumer(step_ms: int) -> None:
+    """One that waits on has no consumer any more: what it gets would be hidden until its time is over."""
+    world = World()
+
+    async def test() -> None:
+        began = world.clock.monotonic()
+        waiting = [asyncio.create_task(world.client.pop(poll_ms=10_000, queue_id=queue)) for queue in (-1, 0)]
+        looking = asyncio.create_task(world.look(poll_ms=10_000))
+        await world.clock.sleep(2)
+        world.clock.jump_wall(step_ms)
+        await world.send("a")  # wakes both: one finds nothing, and waits on
+        assert sum([len(found) for found in await asyncio.gather(*waiting)]) == 1
+        await looking
+        assert world.clock.monotonic() - began < 10.1
+
+    world.play(test)
+
+
+def test_a_consumer_whose_clock_is_ahead_waits_no_longer() -> None:
+    world = World()
+
+    async def test() -> None:
+        born_ms = world.clock.now_ms() + 10 * MINUTE_MS
+        began = world.clock.monotonic()
+        assert await world.client.pop(poll_ms=1000, born_time=born_ms) == []
+        await world.look(poll_ms=1000, born_time=born_ms)
+        assert world.clock.monotonic() - began < 2.2
 
     world.play(test)
