@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rocketlake import Consumer, ConsumerConfig, ConsumeResult, Message, Producer, PushConsumer
+from rocketlake.base.clock import Millis, SystemClock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.consumer.listener import Answer
@@ -407,3 +408,30 @@ async def test_a_stop_waits_for_no_message_that_nobody_took(cluster: Standalone)
     await consumer.start()
     assert await consumer.receive(timeout_ms=30_000) is not None
     await asyncio.wait_for(consumer.stop(), 60)
+
+
+class _SteppedClock(SystemClock):
+    """The clock of a machine whose wall clock is set."""
+
+    def __init__(self) -> None:
+        self.step_ms = 0
+
+    def now_ms(self) -> Millis:
+        return super().now_ms() + self.step_ms
+
+
+async def test_a_filter_counts_that_is_made_after_a_step_of_the_clock(cluster: Standalone) -> None:
+    """Brokers filter by the newest version of a subscription: a clock that was set back makes none that is older."""
+    clock, collector, namesrv = _SteppedClock(), Collector(), cluster.namesrv_address
+    consumer = PushConsumer("stepped", namesrv=namesrv, listener=collector, from_where="first", clock=clock)
+    consumer.subscribe("Stepped", "A")
+    async with Producer("senders", namesrv=namesrv) as producer:
+        await producer.send(Message("Stepped", b"0", tags="A"))
+        async with consumer:
+            await until(lambda: collector.seen[0])
+            clock.step_ms = -600_000
+            consumer.subscribe("Stepped", "A || B")
+            members = cluster.broker.clients.consumers
+            await until(lambda: "B" in members.subscription("stepped", "Stepped").tags)
+            await producer.send(Message("Stepped", b"1", tags="B"))
+            await until(lambda: collector.seen[1])

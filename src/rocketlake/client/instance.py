@@ -82,6 +82,8 @@ class ClientInstance(Service):
         """Calls by topic that wait for its first route, in the order in which they came."""
         self._warnings = RareWarnings(log, interval_seconds=WARNING_SECONDS, clock=self.clock)
         self._route_lock = asyncio.Lock()
+        self._version = 0
+        """The last one of a subscription."""
         self._route_alarm = Alarm(self.clock)
         self._heartbeat_alarm = Alarm(self.clock)
         self._heartbeat_lock = asyncio.Lock()
@@ -352,6 +354,14 @@ class ClientInstance(Service):
         return address, address == self.routes.master(queue.broker_name)
 
     # heartbeats
+
+    def new_version(self) -> int:
+        """The version of a subscription that is made now: the time, but above every version before it.
+
+        Brokers filter by the newest version that they know, so a clock that was set back must not make an older one.
+        """
+        self._version = max(self.clock.now_ms(), self._version + 1)
+        return self._version
 
     def heartbeat_soon(self) -> None:
         """Send a heartbeat to all brokers without waiting for the next interval."""

@@ -97,7 +97,7 @@ class PullConsumer(GroupConsumer):
         if self._assigned is not None:
             raise UsageError("subscribe() after assign()", where=self.name, hint="use one of them")
         names.check_topic(topic)
-        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self._clock.now_ms())
+        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self.instance.new_version())
         self._rebalance.topics.add(topic)
         self._follow_filters()
         if self.is_running:
@@ -114,8 +114,8 @@ class PullConsumer(GroupConsumer):
         """Read exactly these queues, whatever other members do; takes effect with the next poll or seek."""
         if self._assigned is None and self._subscriptions:
             raise UsageError("assign() after subscribe()", where=self.name, hint="use one of them")
-        now, topics = self._clock.now_ms(), {queue.topic for queue in queues}
-        subscriptions = {topic: subscription_of(topic, expression, expression_type, now) for topic in topics}
+        version, topics = self.instance.new_version(), {queue.topic for queue in queues}
+        subscriptions = {topic: subscription_of(topic, expression, expression_type, version) for topic in topics}
         self._assigned = frozenset(queues)
         self._rebalance.is_paused = True
         self._subscriptions.clear()

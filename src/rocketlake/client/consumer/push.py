@@ -83,7 +83,7 @@ class PushConsumer(GroupConsumer):
         May be called while running.
         """
         names.check_topic(topic)
-        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self._clock.now_ms())
+        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self.instance.new_version())
         if self.is_running:
             self._rebalance.topics.add(topic)
             self.instance.heartbeat_soon()
@@ -114,7 +114,7 @@ class PushConsumer(GroupConsumer):
         await self._store.load()
         if not self.broadcasting:
             retry = names.retry_topic(self.group)
-            self._subscriptions[retry] = parse_subscription(retry, "*", version=self._clock.now_ms())
+            self._subscriptions[retry] = parse_subscription(retry, "*", version=self.instance.new_version())
         self._build()
         self.instance.add_consumer(self._membership)
         await super().start()

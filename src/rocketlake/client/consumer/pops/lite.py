@@ -49,7 +49,7 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
         super().__init__("lite consumer", group, with_defaults(settings), LiteAccess)
         names.check_topic(topic)
         self._parent = topic
-        self._subscriptions[topic] = subscription_of(topic, "*", TAG, self._clock.now_ms())
+        self._subscriptions[topic] = subscription_of(topic, "*", TAG, self.instance.new_version())
         self._lites: set[str] = set()
         self._told: dict[str, tuple[str | None, object]] = {}
         """By broker that knows the whole set: its master, and the link by which it was told."""

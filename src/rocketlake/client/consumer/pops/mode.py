@@ -135,6 +135,6 @@ class PopMode:
                 self._subscriptions.pop(retry, None)
                 self._instance.heartbeat_soon()
             elif not is_popped and retry not in self.topics and await self._instance.refresh_route(retry):
-                self._subscriptions[retry] = parse_subscription(retry, "*", version=self._instance.clock.now_ms())
+                self._subscriptions[retry] = parse_subscription(retry, "*", version=self._instance.new_version())
                 self.topics.add(retry)
                 self._instance.heartbeat_soon()

@@ -67,7 +67,7 @@ class SimpleConsumer(ReceivingConsumer[PopAccess]):
     def subscribe(self, topic: str, expression: str = "*", expression_type: str = TAG) -> None:
         """Receive from a topic, too; may be called while running."""
         names.check_topic(topic)
-        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self._clock.now_ms())
+        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self.instance.new_version())
         self.instance.heartbeat_soon()
 
     def unsubscribe(self, topic: str) -> None:
