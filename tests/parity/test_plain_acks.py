@@ -10,6 +10,7 @@ import errno
 import os
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from rocketlake.base.disk.faulty import Fault
 from rocketlake.model.pop import PopHandle
 from rocketlake.model.topic import TIMER_TOPIC, TopicConfig
 from rocketlake.protocol.command import FLAG_ONEWAY
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.parity.pairs import Pair
 from tests.parity.pop_traffic import INVISIBLE_MS, LATE_MS, Popped, Traffic, entries_of
@@ -289,6 +291,24 @@ def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
         [answer] = await pair.send(pair.traffic.batch([*entries[:-1], entries[-1] | {"rq": 8}]))
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert pair.in_runs == []
+        await pair.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("invisible_ms", [2**63 - 1, 2**63 - 2000, 10**18, 10**15, -1, -(2**63)])
+def test_times_that_no_check_point_has(invisible_ms: int) -> None:
+    """The time of the request, and of a handle that a client made up, may be any number."""
+
+    async def work() -> None:
+        pair = Acks()
+        await pair.start()
+        [popped] = await pair.handed_out(1)
+        traffic, change = pair.traffic, popped.ack() | {"invisibleTime": str(invisible_ms)}
+        odd = replace(popped.handle, start_offset=popped.handle.offset, pop_ms=10**30)
+        await pair.send(traffic.send(0) + traffic.pop(1, invisible_ms=invisible_ms))
+        await pair.send(traffic.frame(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, change))
+        await pair.send(traffic.frame(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, change | {"extraInfo": str(odd)}))
         await pair.stop()
 
     run(work)
