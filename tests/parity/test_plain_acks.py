@@ -117,6 +117,7 @@ odd_members = st.sampled_from(
         {"b": "===="},
         {"b": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, {"b": "////////"}, {"b": "_w=="}, {"b": "AQ==AQ=="},
         {"b": "AQI="}, {"b": "AQJ="}, {"b": b64encode(b"\xff" * 40).decode()}, {"b": b64encode(b"\xff" * 600).decode()},
+        {"b": b64encode(b"\x01" + bytes(600)).decode()}, {"b": b64encode(b"\x01" + bytes(30)).decode()},
         {"b": "A\nQ=="}, {"b": 1}, {"c": "absent"}, {"c": ""}, {"c": "other"}, {"c": 'a"b'}, {"c": "é"},
         {"c": "g" * 300},
         {"c": "null"}, {"t": "absent"}, {"t": "None"}, {"t": "Many"}, {"t": "%RETRY%g_T"}, {"t": ""}, {"q": 3},
@@ -291,6 +292,18 @@ def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
         [answer] = await pair.send(pair.traffic.batch([*entries[:-1], entries[-1] | {"rq": 8}]))
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert pair.in_runs == []
+        await pair.stop()
+
+    run(work)
+
+
+def test_bits_of_more_messages_than_a_check_point_has_are_refused() -> None:
+    async def work() -> None:
+        pair = Acks()
+        await pair.start()
+        [entry, *_] = entries_of(await pair.handed_out(3))
+        answers = await pair.send(pair.traffic.batch([entry | {"b": b64encode(b"\x01" + bytes(600)).decode()}]))
+        assert [answer.code for answer in answers] == [ResponseCode.MESSAGE_ILLEGAL]
         await pair.stop()
 
     run(work)

@@ -49,13 +49,13 @@ cdef int read_ack_body(const uint8_t* body, Py_ssize_t size, AckEntry* entries) 
 
 
 cdef int read_bits(Slice text, int64_t* numbers, int most) noexcept:
-    """The numbers of the bits that are set, in order; returns how many, -1 if the text is not plain Base64, or if a
-    number is not below `most`."""
+    """The numbers of the bits that are set, in order; returns how many, -1 if the text is not plain Base64, if a number
+    is not below `most`, or if bytes behind it follow."""
     cdef Py_ssize_t position
     cdef int count = 0, bit, held = 0, digit, byte
     cdef int bits = 0, number = 0
     cdef Py_ssize_t size = text.size
-    if size % 4:
+    if size % 4 or size > most // 6 + 4:
         return -1
     while size > text.size - 2 and size > 0 and text.at[size - 1] == c"=":
         size -= 1
