@@ -297,6 +297,25 @@ def test_an_acknowledgement_of_many_is_taken_whole_or_not_at_all() -> None:
     run(work)
 
 
+def test_a_run_that_is_not_stored_is_tried_once_a_chunk() -> None:
+    """With a full disk, or at the end of a log file, each request would have all behind it read anew."""
+
+    async def work() -> None:
+        pair = Acks()
+        await pair.start()
+        chunk = b"".join(pair.traffic.ack(each.ack()) for each in await pair.handed_out(6))
+        pair.each(lambda world: setattr(world.broker.store, "copies", "the disk is full"))
+        answers = await pair.send(chunk)
+        assert {answer.code for answer in answers} == {ResponseCode.SERVICE_NOT_AVAILABLE}
+        assert pair.in_runs == [6]
+        pair.each(lambda world: setattr(world.broker.store, "copies", ""))
+        await pair.send(bytes(bytearray(chunk)))
+        assert pair.in_runs == [6, 6]
+        await pair.stop()
+
+    run(work)
+
+
 def test_bits_of_more_messages_than_a_check_point_has_are_refused() -> None:
     async def work() -> None:
         pair = Acks()

@@ -61,19 +61,25 @@ class AckRuns:
         self._store_address = store_address
         self._made_for: BrokerConfig | None = None
         self._cutter: plain_ack.PlainAckCutter | None = None
+        self._refused = b""
+        """The chunk whose last run was not stored: its other requests would be read anew for each of them."""
 
     def serve(self, link: FrameAsker, ready: bytes, position: int, _turn_end: float) -> int:
         """Serve the plain acknowledgements of `ready` from `position` on; returns where they end."""
         config, intake = self._config.now, self._intake
         if config is not self._made_for:
             self._make_cutter(config)
-        if self._cutter is None or intake.line:
+        if self._cutter is None or intake.line or ready is self._refused:
             return position
         try:
             acks = self._cutter.cut(ready, position, link.room_to_hold)
         except (RocketLakeError, OSError):  # the ordinary path waits for the disk, or tells the consumer
+            self._refused = ready
             return position
-        if acks is None or not intake.put_run(acks.run, [acks.timer_count]):
+        if acks is None:
+            return position
+        if not intake.put_run(acks.run, [acks.timer_count]):
+            self._refused = ready
             return position
         for key, due_ms, count in acks.taken:
             self._take(key, due_ms, count)
