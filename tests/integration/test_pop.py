@@ -18,6 +18,8 @@ from rocketlake.broker.config import BrokerConfig
 from rocketlake.broker.pop import revive
 from rocketlake.broker.wings import plain_runs
 from rocketlake.codec.record import decode_records
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model.message import Message
 from rocketlake.protocol.bodies.pop import BatchAckBody
 from rocketlake.protocol.headers.pop import (
     ChangeInvisibleReplyHeader,
@@ -124,6 +126,20 @@ async def test_a_pop_has_those_read_that_it_passes_by(tmp_path: Path, monkeypatc
     assert len(await pop_until(client, 1)) == 1
     await client.net.close()
     await broker.stop()
+
+
+async def test_no_message_carries_the_handle_of_another_one(client: PopClient) -> None:
+    """Its consumer would acknowledge that one: single sends lose it, and a batch is refused."""
+    await send(client, "a")
+    [popped] = await client.pop()
+    header = send_header(properties=f"POP_CK\x01{popped.handle}\x02")
+    assert (await client.ask(Code.SEND_MESSAGE_V2, header, b"copy")).code == 0
+    batch = [Message("T", b"other"), Message("T", b"copy")]
+    batch[1].properties["POP_CK"] = str(popped.handle)
+    answer = await client.ask(Code.SEND_BATCH_MESSAGE, send_header(batch=True), encode_batch(batch))
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL and "POP_CK" in (answer.remark or "")
+    [copy] = await client.pop()
+    assert copy.body == "copy" and copy.handle.offset != popped.handle.offset
 
 
 async def test_a_pop_waits_for_a_message(client: PopClient, broker: Broker) -> None:

@@ -33,7 +33,8 @@ __all__ = ["NOTHING_KNOWN", "Known", "SequencedPuts", "refuse_inner_mark", "refu
 
 _NAME = names.PRODUCER_SEQUENCE.encode()
 _INNER_NAMES = tuple(
-    name.encode() for name in (names.PRODUCER_SEQUENCE, names.TRANSACTION_PREPARED, names.DELAY, *TIMER_NAMES)
+    name.encode()
+    for name in (names.PRODUCER_SEQUENCE, names.TRANSACTION_PREPARED, names.DELAY, names.POP_CK, *TIMER_NAMES)
 )
 
 MarkedBatch = tuple[str, int, str, int]
@@ -173,10 +174,10 @@ def _not_saved(_request: Request) -> Reply:
 
 
 def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
-    """RemoteError if a message of a batch carries a mark, is a half message or asks for a delay.
+    """RemoteError if a message of a batch carries a mark or a handle, is a half message or asks for a delay.
 
-    The store does not look into a batch. So a mark would be counted without a check, and consumers would see a half
-    message or a delayed one at once.
+    The store does not look into a batch. So a mark would be counted without a check, consumers would see a half message
+    or a delayed one at once, and who pops a message with the handle of another one would acknowledge that one.
     """
     data = bytes(body)
     if not any(name in data for name in _INNER_NAMES):
@@ -202,6 +203,8 @@ def refuse_inner_mark(text: bytes) -> None:
     properties = property_text.decode(text)
     if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
         raise _refused("a half message", names.TRANSACTION_PREPARED)
+    if names.POP_CK in properties:
+        raise _refused("the handle of a popped message", names.POP_CK)
     delay = names.DELAY if delay_level(properties) > 0 else timer_property(properties)
     if delay is not None:
         raise _refused("a delayed message", delay)
