@@ -125,3 +125,22 @@ def test_a_consumer_whose_clock_is_ahead_waits_no_longer() -> None:
         assert world.clock.monotonic() - began < 2.2
 
     world.play(test)
+
+
+@pytest.mark.parametrize(("step_ms", "comes_after_ms"), [(-10 * MINUTE_MS, 10 * MINUTE_MS), (10 * MINUTE_MS, 0)])
+def test_what_is_in_flight_at_a_step_comes_again_by_the_new_time(step_ms: int, comes_after_ms: int) -> None:
+    """What was acknowledged before the step does not."""
+    world = World()
+
+    async def test() -> None:
+        await world.send("a", "b")
+        assert await world.pop_and_ack(keep="b") == ["a", "b"]
+        world.clock.jump_wall(step_ms)
+        came_ms = 0.0
+        while not (found := await world.pop_and_ack()):
+            await world.clock.sleep(1)
+            came_ms += 1000
+        assert found == ["b"]
+        assert comes_after_ms <= came_ms <= comes_after_ms + 2 * INVISIBLE_MS
+
+    world.play(test)
