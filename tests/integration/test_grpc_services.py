@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketlake.admin import Admin
+from rocketlake.base.clock import Millis, SystemClock
+from rocketlake.proxy import beside
 from rocketlake.proxy.beside import WithProxy
 from rocketlake.proxy.proxy import Proxy
 from rocketlake.proxy.v2 import messages as v2
@@ -39,6 +42,26 @@ async def test_a_message_makes_its_way_and_is_gone_when_it_is_acknowledged(both:
         assert (await client.ack("T", "g", message)).status.code == v2.Code.OK
         await client.send("T", b"two")
         assert [each.body for each in await client.receive("T", "g")] == [b"two"]
+
+
+class _LateClock(SystemClock):
+    """The clock of a machine that is a minute behind."""
+
+    def now_ms(self) -> Millis:
+        return super().now_ms() - 60_000
+
+
+async def test_a_proxy_whose_clock_is_behind_that_of_its_broker_hands_out(
+    both: tuple[Standalone, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker takes a pop for given up whose time, by its own clock, is over."""
+    monkeypatch.setattr(beside, "Proxy", partial(Proxy, clock=_LateClock()))
+    proxy = beside.proxy_beside(both[0].broker)
+    async with proxy, client_of(proxy) as client:
+        waiting = await client.begin("ReceiveMessage", client.receiving("T", "g"))
+        await client.send("T", b"one")
+        _, message, _ = await client.end("ReceiveMessage", waiting)
+        assert message.message.body == b"one"
 
 
 async def test_a_receive_that_was_given_up_takes_no_message(both: tuple[Standalone, Proxy]) -> None:

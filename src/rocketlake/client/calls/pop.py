@@ -40,6 +40,7 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = [
+    "BORN_BY_BROKER",
     "POP_MAX",
     "LiteHandle",
     "PopAnswer",
@@ -56,11 +57,11 @@ __all__ = [
 
 POP_MAX = 32
 """Brokers refuse a pop for more messages."""
+BORN_BY_BROKER = 0
+"""The broker's own clock says when a pop began: another clock that is wrong would make it too old at once."""
 _ANSWER_MS = 10_000
 """An answer that was to come at the end of the poll is waited for so much longer."""
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND)
-_BORN_BY_BROKER = 0
-"""The broker's own clock says when a pop began: another clock that is wrong would make it too old at once."""
 _SPAN_MAX = 4096
 """Messages further apart are not acknowledged in one entry."""
 
@@ -100,7 +101,7 @@ async def pop(
         max_msg_nums=max_messages,
         invisible_time=invisible_ms,
         poll_time=poll_ms,
-        born_time=_BORN_BY_BROKER,
+        born_time=BORN_BY_BROKER,
         init_mode=0 if from_first else 1,
         exp=subscription.expression,
         exp_type=subscription.expression_type,
@@ -171,7 +172,7 @@ async def pop_lite(
         max_msg_num=max_messages,
         invisible_time=invisible_ms,
         poll_time=poll_ms,
-        born_time=_BORN_BY_BROKER,
+        born_time=BORN_BY_BROKER,
     )
     command = Command.request(RequestCode.POP_LITE_MESSAGE, header)
     answer = await ask(net, address, command, poll_ms + _ANSWER_MS, accept=(ResponseCode.SUCCESS, *_NOTHING))
@@ -340,7 +341,7 @@ async def has_message(
         topic=queue.topic,
         queue_id=queue.queue_id,
         poll_time=poll_ms,
-        born_time=_BORN_BY_BROKER,
+        born_time=BORN_BY_BROKER,
         exp=subscription.expression,
         exp_type=subscription.expression_type,
     )

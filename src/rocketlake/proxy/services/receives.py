@@ -18,6 +18,7 @@ from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.client.calls.pop import BORN_BY_BROKER
 from rocketlake.client.calls.records import Found, read_records
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
@@ -200,7 +201,7 @@ class Receives:
                     max_msg_nums=asked.count,
                     invisible_time=asked.invisible_ms,
                     poll_time=0,
-                    born_time=self._clock.now_ms(),
+                    born_time=BORN_BY_BROKER,
                     init_mode=1,
                     exp=asked.expression,
                     exp_type=asked.expression_type,
@@ -233,7 +234,7 @@ class Receives:
                 max_msg_num=asked.count,
                 invisible_time=asked.invisible_ms,
                 poll_time=poll_ms,
-                born_time=self._clock.now_ms(),
+                born_time=BORN_BY_BROKER,
                 attempt_id=asked.attempt_id,
             )
             return Command.request(RequestCode.POP_LITE_MESSAGE, header)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketlake.base.clock import Clock
+from rocketlake.client.calls.pop import BORN_BY_BROKER
 from rocketlake.model.pop import ANY_QUEUE
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pop import NotificationHeader, NotificationReplyHeader
@@ -151,7 +152,7 @@ class WaitingLines(Generic[A, T]):
                 topic=key.topic,
                 queue_id=ANY_QUEUE,
                 poll_time=poll_ms,
-                born_time=self._clock.now_ms(),
+                born_time=BORN_BY_BROKER,
                 order=key.in_order,
                 attempt_id=key.attempt_id,
                 exp_type=key.expression_type,
