@@ -8,9 +8,10 @@ Must not know   how a broker keeps what is in flight.
 Rules: a message whose acknowledgement was answered in time never comes again. One that was handed out comes again when
 its time is over, and not before. When all has settled every message was acknowledged once at least, and nothing is in
 flight. Exempt is what a power cut may take: with ASYNC_FLUSH everything, else what was handed out and not answered for;
-and a message whose time was to be changed by a request without an answer, for there may be two copies of it then.
+what is in flight when the clock is set back, for its time is another one then; and a message whose time was to be
+changed by a request without an answer, for there may be two copies of it then.
 
-Again: `python -m tests.histories.pop_history SEED` prints the trace.
+Again: `python -m tests.histories.pop_history SEED [steps]` prints the trace.
 """
 
 from __future__ import annotations
@@ -67,8 +68,10 @@ class _Sent:
 class PopHistory:
     """One run: `trace` are its events, `problems` the rules that it broke."""
 
-    def __init__(self, seed: int, clock: ManualClock) -> None:
+    def __init__(self, seed: int, clock: ManualClock, *, steps: bool = False) -> None:
+        """`steps`: the wall clock is set, back and forth."""
         self.seed = seed
+        self._steps = random.Random(f"steps {seed}") if steps else None
         self.trace: list[str] = []
         self.problems: list[str] = []
         self.crashes = self.doubles = self.again = 0
@@ -98,7 +101,8 @@ class PopHistory:
         self._node = DyingBroker(config, self._store, self._net, clock, choice)
         self._sent: dict[str, _Sent] = {}
         self._is_calm = False
-        self._power_cuts = 0
+        self._breaks = 0
+        """Power cuts, and steps back of the clock."""
 
     def note(self, text: str) -> None:
         """Add to the trace."""
@@ -110,7 +114,7 @@ class PopHistory:
         sender = self._client(0)
         consumers = [self._client(number) for number in range(1, _CONSUMERS + 1)]
         sends = self._send_all(sender, self._random.randint(5, 40))
-        await asyncio.gather(self._trouble(), sends, *map(self._consume, consumers))
+        await asyncio.gather(self._trouble(), self._step(), sends, *map(self._consume, consumers))
         self._is_calm = True
         self.note("calm")
         await self._drain(consumers[0])
@@ -158,11 +162,24 @@ class PopHistory:
 
     def _power_is_cut(self) -> None:
         """What was handed out may lie in its queue again; with ASYNC_FLUSH acknowledgements may be gone as well."""
-        self._power_cuts += 1
+        self._breaks += 1
         for sent in self._sent.values():
             sent.due_ms = 0
             if not self._store.sync_flush:
                 sent.is_done = False
+
+    async def _step(self) -> None:
+        """Set the clock, now and then."""
+        until = self._clock.monotonic() + _WORK_SECONDS
+        while self._steps is not None and self._clock.monotonic() < until:
+            await self._clock.sleep(self._steps.uniform(0.5, 5))
+            ms = self._steps.choice((-15_000, -2500, -700, 1500, 8000))
+            self.note(f"the clock is set by {ms} ms")
+            self._clock.jump_wall(ms)
+            if ms < 0:
+                self._breaks += 1  # for what is in flight it is the same
+                for sent in self._sent.values():
+                    sent.due_ms = 0
 
     # -- senders and consumers -----------------------------------------------------------------------------------------
 
@@ -172,12 +189,12 @@ class PopHistory:
             sent = self._sent[f"m{number}"] = _Sent(f"m{number}")
             header = send_header(_TOPIC, number % _QUEUES, f"UNIQ_KEY\x01{number:032X}\x02")
             try:
-                cuts = self._power_cuts
+                cuts = self._breaks
                 answer = await client.ask(RequestCode.SEND_MESSAGE_V2, header, sent.body.encode())
             except RocketLakeError as error:
                 self.note(f"{sent.body} not sent: {type(error).__name__}")
                 continue
-            sent.is_stored = answer.code == 0 and cuts == self._power_cuts
+            sent.is_stored = answer.code == 0 and cuts == self._breaks
             self.note(f"{sent.body} is sent: {answer.code}")
 
     async def _consume(self, client: PopClient) -> None:
@@ -186,7 +203,7 @@ class PopHistory:
         while self._clock.monotonic() < until:
             await self._clock.sleep(choice.choice((0.0, 0.1, 1.0)) * choice.random())
             invisible_ms = choice.choice((1200, 2500, 6000))
-            cuts = self._power_cuts
+            cuts = self._breaks
             try:
                 popped = await client.pop(
                     invisible_ms,
@@ -208,7 +225,7 @@ class PopHistory:
         sent.handed += 1
         self.again += sent.handed > 1
         self.note(f"{sent.body} is handed out: {handle}, try {popped.message.reconsume_times}")
-        if cuts != self._power_cuts or sent.is_loose:
+        if cuts != self._breaks or sent.is_loose:
             return
         if sent.is_done:
             self.problems.append(f"{sent.body} was acknowledged in time, and is handed out again")
@@ -248,7 +265,7 @@ class PopHistory:
         self.note(f"{sent.body} ack: {answer.code}, {'in time' if in_time else 'late'}")
         if answer.code == 0:
             sent.acknowledged += 1
-            sent.is_done |= in_time and cuts == self._power_cuts
+            sent.is_done |= in_time and cuts == self._breaks
 
     async def _change(self, client: PopClient, popped: Popped, cuts: int) -> bool:
         """Ask for another time; False if it is not known which time counts."""
@@ -271,7 +288,7 @@ class PopHistory:
             invisible_ms=told.invisible_time,
             revive_queue=told.revive_qid,
         )
-        if cuts == self._power_cuts:
+        if cuts == self._breaks:
             sent.is_loose = was_loose
             sent.due_ms = told.pop_time + told.invisible_time
         return True
@@ -289,8 +306,8 @@ class PopHistory:
                 await self._clock.sleep(0.1)
                 continue
             for popped in found:
-                self._take(popped, self._power_cuts)
-                await self._ack(client, popped, self._power_cuts)
+                self._take(popped, self._breaks)
+                await self._ack(client, popped, self._breaks)
             if not any((await self._left(self._running())).values()):
                 return
         self.problems.append(f"not all is done after {_SETTLE_SECONDS:g} s: {await self._left(self._running())}")
@@ -312,18 +329,18 @@ class PopHistory:
 
     def _check_end(self, broker: Broker) -> None:
         for sent in self._sent.values():
-            if sent.is_stored and not sent.asked and (self._store.sync_flush or not self._power_cuts):
+            if sent.is_stored and not sent.asked and (self._store.sync_flush or not self._breaks):
                 self.problems.append(f"{sent.body} was stored, and nobody could acknowledge it")
             self.doubles += sent.acknowledged > 1
 
 
-def run_history(seed: int) -> PopHistory:
+def run_history(seed: int, *, steps: bool = False) -> PopHistory:
     """One run. Equal seeds give equal traces."""
     clock = ManualClock()
-    history = PopHistory(seed, clock)
+    history = PopHistory(seed, clock, steps=steps)
     run_seeded(history, seed, clock)
     return history
 
 
 if __name__ == "__main__":
-    print_and_exit(run_history(int(sys.argv[1])))
+    print_and_exit(run_history(int(sys.argv[1]), steps="steps" in sys.argv))
