@@ -24,7 +24,8 @@ HINTS = {
     ResponseCode.SERVICE_NOT_AVAILABLE: "the store takes no writes now; the broker's log says why (often: disk full)",
     ResponseCode.NO_PERMISSION: "look at the permission of topic and group",
     ResponseCode.TOPIC_NOT_EXIST: "`rocketlake topic create` makes it; or set autoCreateTopicEnable=true on the broker",
-    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "set autoCreateSubscriptionGroup=true on the broker",
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "`rocketlake group create` makes it, or a consumer that joins, unless"
+    " autoCreateSubscriptionGroup=false on the broker",
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "the broker is too old or too new for this call",
     ResponseCode.MESSAGE_ILLEGAL: "send a message within the limit that the text names: shorter body, fewer properties",
     ResponseCode.INVALID_PARAMETER: "correct what the text names; `rocketlake topic show` lists the queues of a topic",
