@@ -311,25 +311,27 @@ def test_what_came_again_is_popped_alike(monkeypatch: pytest.MonkeyPatch) -> Non
     run(work)
 
 
-def test_check_points_that_are_refused_hand_out_nothing() -> None:
-    """What the pops of a run have found is there for the next ones."""
+@pytest.mark.parametrize("last", ["red", "none"])
+def test_check_points_that_are_refused_hand_out_nothing(last: str) -> None:
+    """What the pops of a run have found is there for the next ones, unless a filter passes it by."""
 
     async def work() -> None:
         pair = Pops()
         await pair.begun()
         traffic = pair.traffic
-        await pair.send(b"".join(traffic.send(number % 4) for number in range(6)))
+        await pair.send(b"".join(traffic.send(number % 4, "red") for number in range(12)))
         for world in pair.worlds:
             world.broker.store.copies = "it is a replica"
-        # A run that fails has used up the revive queues of its pops. Behind 15, 14 ... 1 it is the same one's turn.
-        answers = await pair.send(b"".join(traffic.pop(2) for _ in range(15)))
+        # The run that fails has used up the revive queues of its pops: behind 8 it is the same one's turn.
+        filtered = traffic.pop(1, exp=last, expType="TAG")
+        answers = await pair.send(b"".join(traffic.pop(1) for _ in range(7)) + filtered)
         assert {answer.code for answer in answers} == {ResponseCode.POLLING_TIMEOUT}
-        assert pair.in_runs == []
+        assert len(traffic.popped) == 1
         for world in pair.worlds:
             world.broker.store.copies = ""
-        answers = await pair.send(b"".join(traffic.pop(2) for _ in range(3)))
-        assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
-        assert len({(each.handle.queue_id, each.handle.offset) for each in traffic.popped}) == 7
+        await pair.send(b"".join(traffic.pop(3) for _ in range(4)))
+        found = {(each.handle.queue_id, each.handle.offset) for each in traffic.popped}
+        assert len(found) == len(traffic.popped) == (13 if last == "red" else 1)
         await pair.stop()
 
     run(work)

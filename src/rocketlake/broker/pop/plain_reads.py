@@ -19,12 +19,21 @@ __all__ = ["PlainReads"]
 
 
 class PlainReads:
-    """Reads queues of one store."""
+    """Reads queues of one store, in `with` blocks of one turn of the loop each."""
 
     def __init__(self, store: MessageStore) -> None:
         self._find = store.queues.find
         self._wait = store.disk_wait
         self._fetch = plain_fetch.PlainFetch(store.fetch)
+        self._before = True
+
+    def __enter__(self) -> None:
+        self._before = self._wait.is_allowed
+        self._fetch.begin()
+
+    def __exit__(self, *_error: object) -> None:
+        self._fetch.end()
+        self._wait.is_allowed = self._before
 
     def get(
         self,
@@ -37,19 +46,15 @@ class PlainReads:
         match: MatchTag | None,
     ) -> GetResult | None:
         """What MessageStore.get finds without waiting; None if it must be asked."""
-        queue, fetch, before = self._find(topic, queue_id), self._fetch, self._wait.is_allowed
+        queue, fetch = self._find(topic, queue_id), self._fetch
         if queue is None:
             return None
-        fetch.begin()
         try:
             if not fetch.fetch(queue, offset, messages_max, bytes_max, match):
                 return None
             pieces = fetch.framed(b"")
         except (RocketLakeError, OSError):
             return None
-        finally:
-            fetch.end()
-            self._wait.is_allowed = before
         next_offset = QueueOffset(fetch.next_offset)
         result = GetResult(
             GetStatus.FOUND,

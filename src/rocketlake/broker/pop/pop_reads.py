@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.clock import Clock
@@ -24,7 +25,7 @@ from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.popped import Popped, Take, named_anew, offsets_of, records_of
-from rocketlake.broker.pop.positions import Move, PopPositions
+from rocketlake.broker.pop.positions import PopPositions
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.property_filter import read_tested, record_test
 from rocketlake.broker.rights.pop import PopRight
@@ -98,6 +99,11 @@ class PopReads:
         self.plain = plain
         """The short way to records in memory; None where it is not compiled."""
 
+    @property
+    def turn(self) -> AbstractContextManager[None]:
+        """Reads lie in such blocks, which end in the turn of the loop in which they begin."""
+        return self.plain or nullcontext()
+
     def next_revive_queue(self) -> int:
         """The queue for the next check points: each in its turn."""
         self._turn = (self._turn + 1) % REVIVE_QUEUES
@@ -105,18 +111,19 @@ class PopReads:
 
     def read(self, pop: Pop) -> Popped:
         """Hand out messages. RemoteError if there is a time for them that no check point can have."""
-        found = self.find(pop)
-        if found.takes and not self.hand_out([(pop, found)]):
+        with self.turn:
+            found = self.find(pop)
+        if not self.hand_out([(pop, found)]):
             self._hand_out_singly(pop, found)
         return found
 
     def find(self, pop: Pop) -> Popped:
-        """Find messages, and go on behind them. `hand_out` follows in the same turn of the loop."""
+        """Find messages, and go on behind them: in a block of `turn`, and `hand_out` follows in the same turn."""
         found = Popped()
         try:
             self._find(pop, found)
         except BaseException:
-            self._positions.take_back(_moves([(pop, found)]))
+            self._positions.take_back(found.moves)
             raise
         return found
 
@@ -142,6 +149,10 @@ class PopReads:
 
     def peek(self, pop: Pop, *, chosen: bool = False) -> Popped:
         """What a pop would get; nothing is handed out. `chosen`: only what its filter takes."""
+        with self.turn:
+            return self._peek(pop, chosen=chosen)
+
+    def _peek(self, pop: Pop, *, chosen: bool) -> Popped:
         found = Popped()
         name, group = pop.right.topic.name, pop.right.group.name
         sources = [(NO_RETRY, pop.right.topic)]
@@ -208,7 +219,7 @@ class PopReads:
         result = self._get(pop, topic, mark, queue_id, offset, found)
         if result.status in _LEADS_NOWHERE and result.next_offset != offset:
             offset = result.next_offset
-            self._move(pop, topic, queue_id, offset)
+            self._pass_by(pop, topic, queue_id, offset, found)
             result = self._get(pop, topic, mark, queue_id, offset, found)
         if result.status is GetStatus.NOT_IN_MEMORY:
             found.cold = found.cold or result.cold
@@ -225,12 +236,13 @@ class PopReads:
         elif result.status is GetStatus.FOUND:
             offsets = offsets_of(result)
             move = self._positions.advance((group, topic, queue_id), result.next_offset)
+            found.moves.append(move)
             found.takes.append(Take(move, mark, offset, offsets, result.slices))
             found.count += len(offsets)
             found.bytes += result.bytes
             found.rest += max(0, result.max_offset - result.next_offset)
         elif result.status in _NOT_WANTED and result.next_offset > offset:
-            self._move(pop, topic, queue_id, result.next_offset)
+            self._pass_by(pop, topic, queue_id, result.next_offset, found)
             found.is_more = found.is_more or result.next_offset < result.max_offset
             found.rest += max(0, result.max_offset - result.next_offset)
 
@@ -244,10 +256,13 @@ class PopReads:
             found.free_ms = min(free_ms, found.free_ms or free_ms)
         return free_ms > 0
 
-    def _move(self, pop: Pop, topic: str, queue_id: int, offset: int) -> None:
-        """Pass by what is not handed out."""
-        move = self._offsets.commit if pop.ordered else self._positions.move
-        move(pop.right.group.name, topic, queue_id, offset)
+    def _pass_by(self, pop: Pop, topic: str, queue_id: int, offset: int, found: Popped) -> None:
+        """Go on at `offset`: what lies before it is not handed out."""
+        key = pop.right.group.name, topic, queue_id
+        if pop.ordered:
+            self._offsets.commit(*key, offset)
+        else:
+            found.moves.append(self._positions.advance(key, offset))
 
     def _start(self, pop: Pop, topic: str, mark: str, queue_id: int) -> QueueOffset:
         group = pop.right.group.name
@@ -296,24 +311,31 @@ class PopReads:
         """Hand out what these pops have found: store the check points in one run. False: nothing was stored, and the
         positions are what they were before."""
         points = [(self._check_point(pop, take), pop.revive_queue) for pop, found in group for take in found.takes]
+        moves = [move for _, found in group for move in found.moves]
         is_stored = False
         try:
-            is_stored = self._log.put_check_points(points)
+            is_stored = not points or self._log.put_check_points(points)
         finally:
-            (self._positions.secure if is_stored else self._positions.take_back)(_moves(group))
+            if not is_stored:
+                self._positions.take_back(moves)
         if is_stored:
+            self._positions.secure(moves)
             for pop, found in group:
-                found.bytes = 0
+                found.bytes = sum(map(len, found.pieces))
                 for take in found.takes:
                     self._add(pop, take, found)
         return is_stored
 
     def _hand_out_singly(self, pop: Pop, found: Popped) -> None:
         """What can be stored of it."""
+        takes = {take.move: take for take in found.takes}
         found.count = found.bytes = 0
-        for take in found.takes:
-            if self._log.put_check_point(self._check_point(pop, take), pop.revive_queue).status.is_stored:
-                self._positions.move(*take.move.key, take.move.offset)
+        for move in found.moves:
+            take = takes.get(move)
+            if take is None:
+                self._positions.move(*move.key, move.offset)
+            elif self._log.put_check_point(self._check_point(pop, take), pop.revive_queue).status.is_stored:
+                self._positions.move(*move.key, move.offset)
                 self._add(pop, take, found)
                 found.count += len(take.offsets)
             else:
@@ -345,10 +367,6 @@ class PopReads:
                 for record, offset in zip(records_of(pieces), take.offsets, strict=True)
             ]
         found.add(mark, queue_id, take.start, take.offsets, pieces)
-
-
-def _moves(group: Sequence[tuple[Pop, Popped]]) -> list[Move]:
-    return [take.move for _, found in group for take in found.takes]
 
 
 def _is_by_priority(pop: Pop) -> bool:

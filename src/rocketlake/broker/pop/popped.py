@@ -56,8 +56,10 @@ class Popped:
     """When the first of the blocked queues hands out again; 0: none is blocked."""
     cold: Sequence[ColdPart] = ()
     """What must be read from disk before a queue can be looked at."""
+    moves: list[Move] = field(default_factory=list)
+    """Over what was found, and over what is passed by. Of a pop in order there are none, nor takes: its messages are
+    handed out as they are found."""
     takes: list[Take] = field(default_factory=list)
-    """Of a pop in order there are none: its messages are handed out as they are found."""
     pieces: list[Buffer] = field(default_factory=list)
     starts: list[str] = field(default_factory=list)
     offsets: list[str] = field(default_factory=list)

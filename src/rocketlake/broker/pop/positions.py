@@ -112,8 +112,10 @@ class PopPositions:
         self._next[key] = _Place(offset, self._moves if before is None else before.first, self._moves)
         return Move(key, offset, self._moves, before)
 
-    def secure(self, moves: Iterable[Move]) -> None:
+    def secure(self, moves: Sequence[Move]) -> None:
         """Commit these moves, oldest first, when today's end of the log is safe."""
+        if not moves:
+            return
         mark = self._store.next_offset(TIMER_TOPIC, TIMER_QUEUE)
         end = self._store.max_physical_offset
         self._unsafe.extend([(end, move.number, move.key, move.offset, mark) for move in moves])

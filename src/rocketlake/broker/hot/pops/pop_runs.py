@@ -61,47 +61,51 @@ class PopRuns:
         self._cut = plain_pop.PlainPopCutter(wire.frame_bytes, wire.header_bytes).cut
         self._rights: dict[object, PopRight] = {}
         self._header = _header_of_found()
+        self._refused = b""
+        """The chunk whose last run was not stored: the ordinary path serves its other pops."""
 
     def serve(self, link: FrameAsker, ready: bytes, position: int, turn_end: float) -> int:
         """Answer or hold the plain pops of `ready` from `position` on; returns where they end."""
-        group = self._find(link, ready, position, turn_end)
+        group = [] if ready is self._refused else self._find(link, ready, position, turn_end)
         if not group:
             return position
-        end = group[-1].asked.end
-        nothing = None if group[-1].found.count else group.pop()
-        if group:
-            try:
-                if not self._pop.reads.hand_out([(each.pop, each.found) for each in group]):
-                    return position
-            except (RocketLakeError, OSError):  # the ordinary path meets the same error and tells the consumer
-                return position
-            for each in group:
+        if not self._hand_out(group):
+            self._refused = ready
+            return position
+        for each in group:
+            if each.found.count:
                 self._pop.handed_out(each.asked, each.found)
                 link.write_answers(self._answer(each))
-        if nothing is not None:
-            self._go_on(link, nothing, ready[nothing.start : end])
-        return end
+            else:
+                self._go_on(link, each, ready[each.start : each.asked.end])
+        return group[-1].asked.end
 
     def _find(self, link: FrameAsker, ready: bytes, position: int, turn_end: float) -> list[_Served]:
         """Plain pops in a row and what they found; the last one may have found nothing."""
         group: list[_Served] = []
-        size = 0
+        size, is_last, reads = 0, False, self._pop.reads
         try:
-            while len(group) < _POPS_MAX and size < _BYTES_MAX and self._clock.monotonic() < turn_end:
-                asked = self._cut(ready, position) if link.writable and link.room_to_hold > 0 else None
-                right = None if asked is None else self._admit(asked)
-                if asked is None or right is None or not self._is_plain(asked, right):
-                    break
-                pop = self._pop.asked(asked, right)
-                found = self._pop.reads.find(pop)
-                group.append(_Served(asked, position, pop, found))
-                if not found.count:
-                    break
-                position = asked.end
-                size += found.bytes
+            with reads.turn:
+                while not is_last and link.writable and link.room_to_hold > 0 and self._clock.monotonic() < turn_end:
+                    asked = self._cut(ready, position)
+                    right = None if asked is None else self._admit(asked)
+                    if asked is None or right is None or not self._is_plain(asked, right):
+                        break
+                    pop = self._pop.asked(asked, right)
+                    found = reads.find(pop)
+                    group.append(_Served(asked, position, pop, found))
+                    position = asked.end
+                    size += found.bytes
+                    is_last = not found.count or size >= _BYTES_MAX or len(group) == _POPS_MAX
         except (RocketLakeError, OSError):
-            pass  # as above
+            pass  # the ordinary path meets the same error and tells the consumer
         return group
+
+    def _hand_out(self, group: list[_Served]) -> bool:
+        try:
+            return self._pop.reads.hand_out([(each.pop, each.found) for each in group])
+        except (RocketLakeError, OSError):
+            return False
 
     def _is_plain(self, asked: plain_pop.PlainPop, right: PopRight) -> bool:
         pops = self._pop
