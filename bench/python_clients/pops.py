@@ -2,6 +2,9 @@
 
 `python pops.py BROKER TOPIC GROUP WORKERS [COUNT]`: with COUNT it acknowledges nothing, and ends when it holds so many
 messages, invisible for hours. Prints "ms=T popped=N acked=N" every half second, from the first message on.
+
+It takes the handles from the header of an answer, and does not look at the records: a consumer that reads them takes as
+much CPU as a broker, and would be what is measured.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ import time
 
 import uvloop
 
-from rocketlake.client.calls import pop as pops
-from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.pop import ANY_QUEUE
-from rocketlake.model.subscription import Subscription
+from rocketlake.client.calls.pop import POP_MAX
+from rocketlake.model.pop import ANY_QUEUE, NO_RETRY
 from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.pop import AckEntry, BatchAckBody
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
 
 INVISIBLE_MS = 60_000
 HELD_MS = 6 * 3600_000
@@ -28,25 +34,60 @@ class Load:
         self.popped = self.acked = 0
 
     async def work(self, net: NetClient) -> None:
-        queue = MessageQueue(self._topic, "", ANY_QUEUE)
-        subscription = Subscription(self._topic, "*")
         while not self._count or self.popped < self._count:
-            answer = await pops.pop(
-                net,
-                self._broker,
-                queue,
-                group=self._group,
-                subscription=subscription,
-                max_messages=pops.POP_MAX,
-                invisible_ms=HELD_MS if self._count else INVISIBLE_MS,
-                poll_ms=1000,
-                from_first=True,
+            answer = await net.invoke(self._broker, self._pop(), 20_000)
+            if answer.code != ResponseCode.SUCCESS:
+                continue
+            entries, count = self._acks(answer.header(PopReplyHeader))
+            self.popped += count
+            if not self._count:
+                body = BatchAckBody(acks=entries, broker_name="").encode()
+                done = await net.invoke(self._broker, Command.request(RequestCode.BATCH_ACK_MESSAGE, body=body), 20_000)
+                if done.code != ResponseCode.SUCCESS:
+                    raise SystemExit(f"acknowledgements are answered by {done.code}: {done.remark}")
+                self.acked += count
+
+    def _pop(self) -> Command:
+        header = PopHeader(
+            consumer_group=self._group,
+            topic=self._topic,
+            queue_id=ANY_QUEUE,
+            max_msg_nums=POP_MAX,
+            invisible_time=HELD_MS if self._count else INVISIBLE_MS,
+            poll_time=1000,
+            born_time=0,
+            init_mode=0,
+            exp="*",
+            exp_type="TAG",
+        )
+        return Command.request(RequestCode.POP_MESSAGE, header)
+
+    def _acks(self, reply: PopReplyHeader) -> tuple[list[AckEntry], int]:
+        """An entry for the messages of each queue, and how many messages there are in all."""
+        starts = dict(part.rsplit(" ", 1) for part in (reply.start_offset_info or "").split(";"))
+        entries, count = [], 0
+        for part in (reply.msg_offset_info or "").split(";"):
+            queue, _, text = part.rpartition(" ")
+            mark, _, queue_id = queue.partition(" ")
+            if mark != NO_RETRY:
+                raise SystemExit("messages came again: the machine is too slow for this load")
+            start, bits = int(starts[queue]), 0
+            for offset in text.split(","):
+                bits |= 1 << int(offset) - start
+                count += 1
+            entries.append(
+                AckEntry(
+                    bits=bits.to_bytes(-(-bits.bit_length() // 8), "little"),
+                    group=self._group,
+                    invisible_ms=reply.invisible_time,
+                    pop_ms=reply.pop_time,
+                    queue_id=int(queue_id),
+                    revive_queue=reply.revive_qid,
+                    start_offset=start,
+                    topic=self._topic,
+                )
             )
-            self.popped += len(answer.messages)
-            if answer.messages and not self._count:
-                handles = [(self._topic, pops.handle_of(message)) for message in answer.messages]
-                await pops.ack_all(net, self._broker, self._group, handles)
-                self.acked += len(handles)
+        return entries, count
 
     async def say(self) -> None:
         while True:
