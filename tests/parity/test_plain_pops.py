@@ -173,7 +173,7 @@ moves = st.one_of(chunks, chunks, chunks, chunks, st.sampled_from([100, 900, 400
 
 
 @pytest.mark.timeout(600)  # of the long tier, on a machine that others use
-@pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.long)])
 def test_any_traffic_has_the_same_effects(examples: int) -> None:
     async def play(moves: list[Any]) -> None:
         pair = Pops()
@@ -241,16 +241,15 @@ def test_plain_pops_are_taken_as_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work)
 
 
-@pytest.mark.parametrize("then", [pass_by, group_on, more_queues])
-@pytest.mark.parametrize("act", [*ACTS, pass_by])
-def test_each_change_is_seen_by_the_next_pop(act: Callable[[World], None], then: Callable[[World], None]) -> None:
+@pytest.mark.parametrize("act", ACTS)
+def test_each_change_is_seen_by_the_next_pop(act: Callable[[World], None]) -> None:
     """What lets a pop in is kept from turn to turn: the same pops before and after a change, of both kinds."""
 
     async def work() -> None:
         pair = Pops()
         await pair.begun()
         traffic = pair.traffic
-        for change in (pass_by, act, then):
+        for change in (pass_by, act, group_on, more_queues):
             pair.each(change)
             await pair.send(
                 b"".join(traffic.send(number % 4, "red") for number in range(8))
@@ -270,10 +269,9 @@ def test_each_odd_field(name: str) -> None:
     async def work() -> None:
         pair = Pops()
         await pair.begun()
-        for value in _ODD:
-            traffic = pair.traffic
-            await pair.send(traffic.send(0) + traffic.send(1) + traffic.pop(1, **{name: value}))
-            await pair.wait(100)
+        traffic = pair.traffic
+        odd = (traffic.send(0) + traffic.send(1) + traffic.pop(1, **{name: value}) for value in _ODD)
+        await pair.send(b"".join(odd))
         await pair.stop()
 
     run(work)

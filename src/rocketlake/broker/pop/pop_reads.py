@@ -25,7 +25,7 @@ from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.popped import Popped, Take, named_anew, offsets_of, records_of
-from rocketlake.broker.pop.positions import PopPositions
+from rocketlake.broker.pop.positions import Move, PopPositions
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.property_filter import read_tested, record_test
 from rocketlake.broker.rights.pop import PopRight
@@ -311,20 +311,23 @@ class PopReads:
         """Hand out what these pops have found: store the check points in one run. False: nothing was stored, and the
         positions are what they were before."""
         points = [(self._check_point(pop, take), pop.revive_queue) for pop, found in group for take in found.takes]
-        moves = [move for _, found in group for move in found.moves]
         is_stored = False
         try:
             is_stored = not points or self._log.put_check_points(points)
         finally:
             if not is_stored:
-                self._positions.take_back(moves)
+                self.take_back(group)
         if is_stored:
-            self._positions.secure(moves)
+            self._positions.secure(_moves(group))
             for pop, found in group:
                 found.bytes = sum(map(len, found.pieces))
                 for take in found.takes:
                     self._add(pop, take, found)
         return is_stored
+
+    def take_back(self, group: Sequence[tuple[Pop, Popped]]) -> None:
+        """Have others find what these pops, the last ones, have found."""
+        self._positions.take_back(_moves(group))
 
     def _hand_out_singly(self, pop: Pop, found: Popped) -> None:
         """What can be stored of it."""
@@ -367,6 +370,10 @@ class PopReads:
                 for record, offset in zip(records_of(pieces), take.offsets, strict=True)
             ]
         found.add(mark, queue_id, take.start, take.offsets, pieces)
+
+
+def _moves(group: Sequence[tuple[Pop, Popped]]) -> list[Move]:
+    return [move for _, found in group for move in found.moves]
 
 
 def _is_by_priority(pop: Pop) -> bool:

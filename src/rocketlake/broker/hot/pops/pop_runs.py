@@ -99,6 +99,9 @@ class PopRuns:
                     is_last = not found.count or size >= _BYTES_MAX or len(group) == _POPS_MAX
         except (RocketLakeError, OSError):
             pass  # the ordinary path meets the same error and tells the consumer
+        except BaseException:
+            reads.take_back([(each.pop, each.found) for each in group])
+            raise
         return group
 
     def _hand_out(self, group: list[_Served]) -> bool:
