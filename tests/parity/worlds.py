@@ -28,6 +28,7 @@ _STORE = StoreConfig(
     consume_queue_file_bytes=2000,
     index_slots=10,
     index_entries=100,
+    timer_log_file_bytes=5200,
     flush_least_pages=0,
 )
 BORN_MS = 1_700_000_000_000

@@ -353,7 +353,7 @@ class Timer(Service):
             return _RETRY_SECONDS
         self._timers.queue_offset = offset + taken
         self.edition += 1
-        return 0.0 if offset + taken < self._store.max_offset(TIMER_TOPIC, _QUEUE) else None
+        return 0.0
 
     def _enter_run(self, entries: Bytes, offset: int, now: int) -> int:
         """Put in the plain messages at the start of these entries; how many. 0: see `_enter_some`."""
