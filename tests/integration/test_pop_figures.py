@@ -44,12 +44,13 @@ async def client(cluster: Standalone) -> AsyncIterator[PopClient]:
 
 async def figures(cluster: Standalone, topic: str = "T") -> tuple[int, int, int, int]:
     """(lag, in flight, overdue, ready) of the group, as the metrics and as the admin library say it: they agree."""
-    found = await scrape(cluster.broker.monitor.address)
+    told, found = await by_admin(cluster, topic), await scrape(cluster.broker.monitor.address)
+    while (again := await by_admin(cluster, topic)) != told:  # what is overdue, or comes again, changes with the time
+        told, found = again, await scrape(cluster.broker.monitor.address)
     lag, unacked, ready = (
         int(found.value(f"rocketmq_consumer_{name}", consumer_group="g", topic=topic)) for name in NAMES
     )
     overdue = int(found.value("rocketlake_group_overdue_messages", consumer_group="g", topic=topic))
-    told = await by_admin(cluster, topic)
     assert told == (lag, unacked - overdue, overdue, ready)
     return told
 
