@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -180,6 +181,22 @@ async def test_askers_of_one_address_share_one_attempt_and_its_failure() -> None
     world = World()
     results = await asyncio.gather(*(world.ask() for _ in range(5)), return_exceptions=True)
     assert [isinstance(result, LinkError) for result in results] == [True] * 5
+
+
+async def test_a_loop_that_was_held_up_does_not_take_the_server_for_dead() -> None:
+    """On a real loop: its timers come with the first turn behind the stall, a new connection needs some turns."""
+    server = Server(Dispatcher([Row(ECHO, lambda request: Reply(0, body=request.body), ANYBODY)]), port=0)
+    client = NetClient(NetLimits(connect_seconds=0.1))
+    await server.start()
+    try:
+        asked = asyncio.create_task(client.invoke(server.address, Command.request(ECHO, body=b"here"), 5000))
+        for _ in range(3):  # until the connection has been asked for
+            await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251  # the stall itself
+        assert (await asked).body == b"here"
+    finally:
+        await client.stop()
+        await server.stop()
 
 
 async def test_go_away_is_answered_by_asking_once_more_on_a_new_link() -> None:
