@@ -41,7 +41,8 @@ MANY = 500
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep the 11,000 tests themselves from Python's garbage collector: it looked at them again and again, held all
-    threads for two to four seconds with three processes at work, and what a test waited for in that time failed."""
+    threads for two to four seconds with three processes at work, and what a test waited for in that time failed. So no
+    test may call gc.unfreeze."""
     gc.disable()
     try:
         return (yield)

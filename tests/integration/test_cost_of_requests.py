@@ -10,7 +10,7 @@ import gc
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,23 +214,19 @@ async def cost_of(
     monkeypatch: pytest.MonkeyPatch,
     is_over: Callable[[], bool] = lambda: True,
 ) -> tuple[float, Command]:
-    gc.collect()  # what other tests left in this process is not the request's
-    gc.freeze()  # until the end of the test, so that the next collection looks at what is new only
     meter = Meter()
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio.Handle, "_run", lambda handle: meter.run(handle))
-        await asyncio.sleep(0)
-        meter.worst = 0.0
-        answer = await asyncio.to_thread(ask, server.address, command)
-        while not is_over():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    gc.disable()  # what other tests left in this process is not the request's
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio.Handle, "_run", lambda handle: meter.run(handle))
+            await asyncio.sleep(0)
+            meter.worst = 0.0
+            answer = await asyncio.to_thread(ask, server.address, command)
+            while not is_over():  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+    finally:
+        gc.enable()
     return meter.worst, answer
-
-
-@pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.long
