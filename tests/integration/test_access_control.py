@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,13 +14,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rocketlake import ClientConfig, Message, Producer, ProducerConfig, PushConsumer
+from rocketlake import ClientConfig, Message, Producer, ProducerConfig, PushConsumer, SimpleConsumer
 from rocketlake.auth.credentials import Credentials
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.cli.tree import app
 from rocketlake.model.message import StoredMessage
 from rocketlake.net.client import NetClient
+from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.gate.signing import signing
+from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -86,6 +90,35 @@ async def test_a_user_sends_and_reads_what_policies_allow(guarded: Guarded) -> N
         async with consumer:
             await asyncio.wait_for(done.wait(), 30)
     assert got == bodies
+
+
+@pytest.mark.skipif(os.environ.get("ROCKETLAKE_PURE") == "1", reason="runs need the kernels")
+async def test_what_a_user_pops_and_acknowledges_is_served_by_runs(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the first request on a link, which tells who the user is."""
+    guarded.rocketlake("topic", "create", "Popped")
+    walter = guarded.add("walter")
+    guarded.rocketlake("acl", "allow", "walter", "Pub,Sub", "Topic:Popped")
+    guarded.rocketlake("acl", "allow", "walter", "Sub", "Group:walter")
+    alone = Counter[int]()
+    serve = Dispatcher._run
+
+    def watch(self: Dispatcher, request: Request) -> Reply | Held:
+        alone[request.code] += 1
+        return serve(self, request)
+
+    monkeypatch.setattr(Dispatcher, "_run", watch)
+    bodies, got = {b"%d" % number for number in range(200)}, set[bytes]()
+    consumer = SimpleConsumer("walter", "Popped", from_where="first", client_config=guarded.config(walter))
+    async with Producer("ours", client_config=guarded.config(walter)) as producer, consumer:
+        await asyncio.gather(*(producer.send(Message("Popped", body)) for body in bodies))
+        while got != bodies:
+            messages = await consumer.receive(max_messages=32)
+            await asyncio.gather(*(consumer.ack(message) for message in messages))
+            got |= {message.body for message in messages}
+    assert alone[RequestCode.POP_MESSAGE] <= 1
+    assert not alone[RequestCode.ACK_MESSAGE] and not alone[RequestCode.BATCH_ACK_MESSAGE]
 
 
 @pytest.mark.parametrize("credentials", [None, Credentials("admin", "wrong-secret"), Credentials("nobody", "x" * 9)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -12,11 +13,15 @@ if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
 from rocketlake.auth.accounts import Accounts
-from rocketlake.auth.action import AccessRefused, Action, on_group, on_topic
+from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.auth.policy import Acl, Decision, Entry, PolicyType, Resource
 from rocketlake.auth.signature import sign
 from rocketlake.auth.user import User
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker.hot.signed_frames import SignedFrames
+from rocketlake.broker.rights import body_needs
+from rocketlake.net.gate import needs as on
+from rocketlake.net.request import Request
 from rocketlake.protocol.command import Codec, Command
 from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.frame import encode_command
@@ -24,7 +29,10 @@ from rocketlake.protocol.request_code import RequestCode
 
 ALICE = User("alice", "alice-secret")
 HOST = "10.1.2.3"
-SENDS, PULLS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), (RequestCode.PULL_MESSAGE, 361)
+SENDS = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
+READS = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE
+READING = on.topic(Action.SUB) & on.group(Action.SUB)
+ACK, BATCH_ACK = RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE
 
 
 def accounts() -> Accounts:
@@ -59,29 +67,39 @@ def gate_lets_in(chunk: bytes) -> bool:
     """The ordinary path, for the codes that the kernel knows and one user."""
     command = Connection().cut(chunk)[0]
     fields = command.fields or {}
-    if command.code not in (*SENDS, *PULLS) or fields.get("AccessKey") != "alice":
+    if command.code not in (*SENDS, *READS, ACK, BATCH_ACK) or fields.get("AccessKey") != "alice":
         return False
     known = accounts()
     try:
         user = known.signer(fields, command.body_bytes, version=command.version)
         if command.code in SENDS:
             known.check(user, on_topic(fields.get("b", ""), Action.PUB), HOST, "send")
-        else:
-            known.check(user, on_topic(fields.get("topic", ""), Action.SUB), HOST, "pull")
-            known.check(user, on_group(fields.get("consumerGroup", ""), Action.SUB), HOST, "pull")
-    except AccessRefused:
+            return True
+        needs = {ACK: body_needs.POPPED, BATCH_ACK: body_needs.BATCH_ACK}.get(command.code, READING)
+        for need in needs.of(Request(command, None, 0.0)):  # type: ignore[arg-type]
+            known.check(user, need, HOST, "read")
+    except RocketLakeError:
         return False
     return True
 
 
 plain = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters='"\\'), min_size=1, max_size=12)
+topics = st.sampled_from(["T2", "T2", "T", "T3", "%RETRY%g", "%RETRY%h", "%RETRY%g_T2", "%RETRY%h_T2"])
 others = st.dictionaries(st.sampled_from(["a", "c", "d", "j", "queueId", "Zeta", "_x", "lo"]), plain, max_size=6)
 
 
+def ack_body(named: list[tuple[str, str]]) -> bytes:
+    """An acknowledgement of many: (topic, group) of each entry."""
+    entries = [
+        {"b": "AQ==", "c": group, "it": 1, "pt": 1, "q": 0, "r": "0", "rq": 0, "so": 0, "t": topic}
+        for topic, group in named
+    ]
+    return json.dumps({"acks": entries, "brokerName": "b"}, separators=(",", ":")).encode()
+
+
 @given(
-    code=st.sampled_from([*SENDS, *PULLS, RequestCode.SEND_MESSAGE, RequestCode.HEART_BEAT]),
-    topic=st.sampled_from(["T", "T2", "T3", "%RETRY%g", "%RETRY%h"]),
-    group=st.sampled_from(["g", "h"]),
+    code=st.sampled_from([*SENDS, *READS, ACK, BATCH_ACK, BATCH_ACK, RequestCode.SEND_MESSAGE, RequestCode.HEART_BEAT]),
+    named=st.lists(st.tuples(topics, st.sampled_from(["g", "g", "h"])), min_size=1, max_size=3),
     more=others,
     body=st.binary(max_size=60),
     secret=st.sampled_from([ALICE.password] * 3 + ["another-secret"]),
@@ -91,11 +109,16 @@ others = st.dictionaries(st.sampled_from(["a", "c", "d", "j", "queueId", "Zeta",
 )
 @settings(max_examples=300)
 def test_both_let_the_same_requests_in(
-    code: int, topic: str, group: str, more: dict[str, str], body: bytes, secret: str, name: str, change: str,
+    code: int, named: list[tuple[str, str]], more: dict[str, str], body: bytes, secret: str, name: str, change: str,
     codec: Codec,
 ) -> None:  # fmt: skip
-    named = {"b": topic} if code in SENDS else {"topic": topic, "consumerGroup": group}
-    fields = signed(named | more, body, secret, name)
+    topic, group = named[0]
+    fields = {"b": topic} if code in SENDS else {"topic": topic, "consumerGroup": group}
+    if code == BATCH_ACK:
+        fields, body = {}, ack_body(named)
+    elif code == ACK:
+        more = {"queueId": "0", "extraInfo": "0 1 1 0 0 b 0 0", "offset": "0"} | more
+    fields = signed(fields | more, body, secret, name)
     if change == "value":
         fields["j" if code in SENDS else "queueId"] = "9999"
     elif change == "body":
@@ -104,8 +127,9 @@ def test_both_let_the_same_requests_in(
         fields["Signature"] = fields["Signature"][:-2] + ("A=" if fields["Signature"][-2] != "A" else "B=")
     elif change == "none":
         del fields["Signature"]
-    chunk = frame(code, fields, body, codec)
-    assert (kernel().end(chunk, 0) == len(chunk)) == gate_lets_in(chunk)
+    chunk = frame(code, fields, body, codec if code < 1 << 15 else Codec.JSON)
+    is_for_kernel = code != ACK or not topic.startswith("%RETRY%")
+    assert (kernel().end(chunk, 0) == len(chunk)) == (gate_lets_in(chunk) and is_for_kernel)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -114,13 +138,16 @@ def test_what_a_user_has_signed_is_let_in_up_to_what_it_has_not(codec: Codec) ->
     good = frame(
         310, signed({"b": "T", "i": "K\x01v\x02" if codec is Codec.ROCKETMQ else "x"}, b"body"), b"body", codec
     )
-    pull = frame(11, signed({"topic": "T2", "consumerGroup": "g"}, b""), b"", codec)
+    reads = frame(11, signed({"topic": "T2", "consumerGroup": "g"}, b""), b"", codec)
+    body = ack_body([("T2", "g"), ("T2", "g")])
+    reads += frame(ACK, signed({"topic": "T2", "consumerGroup": "g"}, b""), b"", Codec.JSON)
+    reads += frame(BATCH_ACK, signed({}, body), body, Codec.JSON)
     bad = frame(310, signed({"b": "T2"}, b"body"), b"body", codec)
-    chunk = good * 3 + pull + good + bad + good
+    chunk = good * 3 + reads + good + bad + good
     frames = kernel()
-    assert frames.end(chunk, 0) == 4 * len(good) + len(pull)
-    assert frames.end(chunk, len(good)) == 4 * len(good) + len(pull)
-    assert frames.end(chunk, 4 * len(good) + len(pull)) == 4 * len(good) + len(pull)
+    assert frames.end(chunk, 0) == 4 * len(good) + len(reads)
+    assert frames.end(chunk, len(good)) == 4 * len(good) + len(reads)
+    assert frames.end(chunk, 4 * len(good) + len(reads)) == 4 * len(good) + len(reads)
     assert frames.end(chunk, len(chunk) - len(good)) == len(chunk)
     assert frames.end(good[:-1], 0) == 0, "not whole yet"
 

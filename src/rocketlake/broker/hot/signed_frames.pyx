@@ -1,7 +1,7 @@
-"""Signed requests at the start of a received chunk: how far one user has signed, and may send or read, what is there.
+"""Signed requests in a received chunk: how far one user has signed, and may send or read, what is there.
 
 Owns        the signature of a plain header, without a dict of fields; what was allowed to the user before.
-Must not know   users and policies (auth/), what the requests do: the kernels of plain sends and pulls read them again.
+Must not know   users and policies (auth/), what the requests do: the kernels of plain requests read them again.
 
 Kernel: Cython without a Python form. The ordinary path (auth/signature.py, net/gate/access_gate.py) is the truth: it
 serves, or refuses, each request at which `end` stops. tests/parity/test_signed_frames.py feeds both the same requests.
@@ -13,6 +13,7 @@ from libc.string cimport memcmp, memcpy
 
 from rocketlake.auth.keyed_sha1 cimport DIGEST_BYTES, KeyedSha1
 from rocketlake.broker.hot.plain_header cimport FIELDS_MAX, Field, Frame, Head, find_frame, read_header, same
+from rocketlake.broker.hot.pops.ack_body cimport ENTRIES_MAX, AckEntry, read_ack_body
 from rocketlake.codec.property_scan cimport Slice
 
 __all__ = ["SignedFrames"]
@@ -22,11 +23,21 @@ cdef enum:
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
     LITE_PULL_MESSAGE = 361
+    POP_MESSAGE = 200050
+    ACK_MESSAGE = 200051
+    BATCH_ACK_MESSAGE = 200151
     RESPONSE_BIT = 1
     SIGNATURE_BYTES = 28
     HEADER_BYTES_MAX = 49152  # as that of plain sends
     CHUNK_BYTES_MAX = 1048576  # looked at in one call
     KNOWN_MAX = 4096
+
+cdef enum Names:
+    # Where a request names what it is about.
+    NOWHERE
+    AS_SEND
+    AS_READ
+    IN_BODY
 
 cdef const char* _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
@@ -44,9 +55,6 @@ cdef class SignedFrames:
     cdef bytes _last
     cdef int64_t _frame_bytes_max
     cdef int64_t _header_bytes_max
-    cdef bytes _chunk
-    cdef Py_ssize_t _from
-    cdef Py_ssize_t _until
 
     def __init__(self, str user, str secret, allows, int64_t frame_bytes_max, int64_t header_bytes_max):
         self._user = user.encode()
@@ -56,8 +64,6 @@ cdef class SignedFrames:
         self._last = b""
         self._frame_bytes_max = frame_bytes_max
         self._header_bytes_max = min(header_bytes_max, HEADER_BYTES_MAX)
-        self._chunk = b""
-        self._from = self._until = 0
 
     def end(self, bytes chunk, Py_ssize_t position):
         """Where the requests end that start at `position`, are signed by the user and allowed to it."""
@@ -65,16 +71,11 @@ cdef class SignedFrames:
         cdef const uint8_t* at = start + position
         cdef const uint8_t* end = start + min(PyBytes_GET_SIZE(chunk), position + CHUNK_BYTES_MAX)
         cdef Frame frame
-        if chunk is self._chunk and self._from <= position < self._until:
-            return self._until  # looked at before: of what came then, not all was served at once
         while find_frame(at, end, self._frame_bytes_max, self._header_bytes_max, &frame):
             if not self._is_allowed(&frame):
                 break
             at += frame.size
-        self._chunk = chunk
-        self._from = position
-        self._until = at - start
-        return self._until
+        return at - start
 
     cdef bint _is_allowed(self, Frame* frame) except -1:
         cdef uint8_t scratch[HEADER_BYTES_MAX]
@@ -82,14 +83,13 @@ cdef class SignedFrames:
         cdef Head head
         cdef Slice user, signature, topic, group
         cdef int number, count = read_header(frame, &head, fields, scratch)
-        cdef bint is_send
-        if count < 0 or head.flag & RESPONSE_BIT:
+        cdef Names names = NOWHERE
+        if count >= 0 and not head.flag & RESPONSE_BIT:
+            names = _names_of(head.code)
+        if names == NOWHERE:
             return False
         count = _sort(fields, count)
         if count < 0:
-            return False
-        is_send = head.code == SEND_MESSAGE_V2 or head.code == SEND_BATCH_MESSAGE
-        if not is_send and head.code != PULL_MESSAGE and head.code != LITE_PULL_MESSAGE:
             return False
         user.size = signature.size = topic.size = group.size = 0
         for number in range(count):
@@ -98,17 +98,23 @@ cdef class SignedFrames:
             elif same(fields[number].name, b"Signature", 9):
                 signature = fields[number].value
                 fields[number].value.size = 0  # it does not sign itself
-            elif is_send and same(fields[number].name, b"b", 1):
+            elif names == AS_SEND and same(fields[number].name, b"b", 1):
                 topic = fields[number].value
-            elif not is_send and same(fields[number].name, b"topic", 5):
+            elif names == AS_READ and same(fields[number].name, b"topic", 5):
                 topic = fields[number].value
-            elif not is_send and same(fields[number].name, b"consumerGroup", 13):
+            elif names == AS_READ and same(fields[number].name, b"consumerGroup", 13):
                 group = fields[number].value
         if user.size != PyBytes_GET_SIZE(self._user) or memcmp(user.at, PyBytes_AS_STRING(self._user), user.size):
             return False
-        if signature.size != SIGNATURE_BYTES or topic.size == 0 or is_send == (group.size > 0):
+        if signature.size != SIGNATURE_BYTES or not self._has_signed(frame, fields, count, signature):
             return False
-        return self._has_signed(frame, fields, count, signature) and self._may(topic, group)
+        if names == IN_BODY:
+            return self._may_all(frame)
+        if topic.size == 0 or (names == AS_READ) != (group.size > 0):
+            return False
+        if head.code == ACK_MESSAGE and _is_retry(topic):
+            return False  # a retry topic belongs to its group, the ordinary path knows to which
+        return self._may(topic, group)
 
     cdef bint _has_signed(self, Frame* frame, Field* fields, int count, Slice signature) except -1:
         cdef uint8_t values[HEADER_BYTES_MAX]
@@ -120,6 +126,17 @@ cdef class SignedFrames:
             size += fields[number].value.size
         self._key.sign(values, size, frame.body, frame.body_size, digest)
         return _is_base64(digest, signature.at)
+
+    cdef bint _may_all(self, Frame* frame) except -1:
+        """May the user read what the entries of a body name?"""
+        cdef AckEntry entries[ENTRIES_MAX]
+        cdef int number, count = read_ack_body(frame.body, frame.body_size, entries)
+        for number in range(count):
+            if entries[number].topic.size == 0 or entries[number].group.size == 0:
+                return False
+            if not self._may(entries[number].topic, entries[number].group):
+                return False
+        return count > 0
 
     cdef bint _may(self, Slice topic, Slice group) except -1:
         """What was allowed is kept; what was not ends the run each time, and the ordinary path says why."""
@@ -141,6 +158,18 @@ cdef class SignedFrames:
             self._known.clear()
         self._known[key] = True
         return True
+
+
+cdef Names _names_of(int64_t code) noexcept:
+    if code == SEND_MESSAGE_V2 or code == SEND_BATCH_MESSAGE:
+        return AS_SEND
+    if code == PULL_MESSAGE or code == LITE_PULL_MESSAGE or code == POP_MESSAGE or code == ACK_MESSAGE:
+        return AS_READ
+    return IN_BODY if code == BATCH_ACK_MESSAGE else NOWHERE
+
+
+cdef inline bint _is_retry(Slice topic) noexcept:
+    return topic.size >= 7 and memcmp(topic.at, b"%RETRY%", 7) == 0
 
 
 cdef int _sort(Field* fields, int count) noexcept:

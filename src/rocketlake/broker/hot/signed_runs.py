@@ -31,16 +31,30 @@ class SignedRuns:
         self._wire = wire
         self._edition = -1
         self._frames: dict[tuple[str, str], signed_frames.SignedFrames] = {}
+        self._looked_at: tuple[signed_frames.SignedFrames | None, bytes, int, bytes] = (None, b"", 0, b"")
+        """By whose signature, the chunk, from where, and its part up to where it was signed and allowed."""
 
     def serve(self, link: FrameAsker, ready: bytes, position: int, turn_end: float) -> int:
         """Serve the plain requests of `ready` from `position` on that the user of the link has signed and may send."""
         user = link.user
         if user is None:
             return position
-        end = self._of(user, link.remote[0]).end(ready, position)
-        if end == position:
-            return position
-        return position + self._run(link, ready[position:end], 0, turn_end)
+        allowed = self._allowed(self._of(user, link.remote[0]), ready, position)
+        return self._run(link, allowed, position, turn_end) if len(allowed) > position else position
+
+    def _allowed(self, frames: signed_frames.SignedFrames, ready: bytes, position: int) -> bytes:
+        """The start of `ready`, up to where it is allowed.
+
+        It is looked at once, if not all is served at once. Runs get the same object then: by it they know a chunk that
+        they have given up.
+        """
+        by, chunk, start, part = self._looked_at
+        if by is frames and chunk is ready and start <= position < len(part):
+            return part
+        end = frames.end(ready, position)
+        part = ready if end == len(ready) else ready[:end]
+        self._looked_at = frames, ready, position, part
+        return part
 
     def _of(self, user: User, host: str) -> signed_frames.SignedFrames:
         if self._edition != self._gate.edition or len(self._frames) >= _USERS_MAX:

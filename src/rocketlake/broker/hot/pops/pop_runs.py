@@ -123,6 +123,7 @@ class PopRuns:
     def _go_on(self, link: FrameAsker, served: _Served, frame: bytes) -> None:
         """Have a pop that found nothing wait, or answer it."""
         request = Request(Connection(limits=self._wire).cut(frame)[0], link, self._clock.monotonic())
+        request.user = link.user
         reply = self._pop.found_nothing(request, served.pop, served.found)
         if reply is not HELD:
             link.answer(request, reply)
