@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
+from tests.crash.popping import INVISIBLE_MS, Popping
+from tests.pops import PopClient
+from tests.seeds import drawn
 
 SLOTS, ENTRIES = 400_000, 200_000  # many pages of a key index file are holes
 pytestmark = pytest.mark.crash
@@ -147,4 +151,44 @@ async def test_a_broker_that_starts_on_a_full_disk_makes_room_by_itself(small_di
     assert not oldest.exists()
     assert newest.exists()
     assert broker.stop() == 0
+    assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_popped_messages_outlast_a_full_disk(flush: str, small_disk: SmallDisk, tmp_path: Path) -> None:
+    """None is lost, and none that was acknowledged in time comes again, however often the disk is full."""
+    (seed,) = drawn("pops on a full disk", 1)
+    moments = random.Random(seed)
+    broker = broker_on(
+        small_disk, tmp_path, flushDiskType=flush, cleanFileForciblyEnable="false", reviveInterval=100, brokerName="b"
+    )
+    broker.start()
+    client = PopClient(broker.address)
+    load = Popping(client, moments, works_for=0.5)
+    takers: list[asyncio.Task[None]] = []
+    for number in range(3):
+        sender = asyncio.create_task(load.send(f"s{number}"))
+        if not takers:
+            while not load.sent:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            takers = [asyncio.create_task(load.take()) for _ in range(16)]
+        await asyncio.sleep(moments.uniform(0.3, 1.5))
+        small_disk.fill()
+        await asyncio.sleep(moments.uniform(0.3, 2 * INVISIBLE_MS / 1000))
+        sender.cancel()
+        small_disk.free()
+    try:
+        async with asyncio.timeout(60):
+            while load.open and not any(taker.done() for taker in takers):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        pytest.fail(f"seed {seed}: {len(load.open)} of {len(load.sent)} are lost: {sorted(load.open)[:20]}")
+    for taker in takers:
+        taker.cancel()
+    ended = await asyncio.gather(*takers, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ended), ended
+    await client.net.close()
+    assert broker.stop() == 0
+    assert load.again == [], f"seed {seed}"
+    assert load.refused, "something was popped before the disk was full, and acknowledged then"
     assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
