@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-Address = tuple[str, int]
-_READS = 10
-"""A table of sockets that changes is not always read whole."""
+from tests.crash.socket_inode import Address, socket_inode
 
 
 class Cuts:
@@ -73,7 +71,7 @@ class Door:
         task.add_done_callback(self._under_way.discard)
 
     async def _connect(self, side: _Side) -> None:
-        source = self._opener(side.transport.get_extra_info("peername")[1])
+        source = self._opener(side.transport.get_extra_info("peername"))
         if not source:  # it is gone already
             side.transport.abort()
             return
@@ -86,14 +84,13 @@ class Door:
         _Pipe(self._cuts, source, self._owner, side, other)
         _Pipe(self._cuts, self._owner, source, other, side)
 
-    def _opener(self, port: int) -> str:
+    def _opener(self, peer: Address) -> str:
         """The address of the process that has opened this connection; of this one too: its senders reach everybody."""
-        for _ in range(_READS):
-            inode = _inode(port, self._at)
-            for name, pid in {**self._machines, "127.0.0.1": os.getpid}.items():
-                if _has(pid(), inode):
-                    return name
-        return ""
+        inode = socket_inode(peer, self._at)
+        if not inode:
+            return ""
+        machines = {**self._machines, "127.0.0.1": os.getpid}
+        return next((name for name, pid in machines.items() if _has(pid(), inode)), "")
 
 
 class _Side(asyncio.Protocol):
@@ -173,18 +170,10 @@ class _Pipe:
             self._cuts._pipes.discard(self)
 
 
-def _inode(port: int, to: Address) -> str:
-    """The number of the socket of this port of 127.0.0.1 that is connected to `to`. Others may have the port, too."""
-    table = Path("/proc/net/tcp").read_bytes()
-    packed = int.from_bytes(socket.inet_aton(to[0]), "little")
-    found = table.find(b": 0100007F:%04X %08X:%04X " % (port, packed, to[1]))
-    return table[found : found + 200].split()[9].decode() if found >= 0 else ""
-
-
-def _has(pid: int, inode: str) -> bool:
+def _has(pid: int, inode: int) -> bool:
     """True if this process has the socket."""
     with contextlib.suppress(OSError):
-        return bool(inode) and any(_target(link) == f"socket:[{inode}]" for link in Path(f"/proc/{pid}/fd").iterdir())
+        return any(_target(link) == f"socket:[{inode}]" for link in Path(f"/proc/{pid}/fd").iterdir())
     return False
 
 
