@@ -21,6 +21,7 @@ from tests.crash.broker_process import Ledger, Reader
 from tests.crash.failover_kinds import KINDS, NEED_DISKS
 from tests.crash.group_processes import GroupProcesses
 from tests.crash.sending import Repeater, Sending
+from tests.crash.witness import Witness
 
 _WAIT_SECONDS = 30
 
@@ -57,33 +58,41 @@ async def fault(group: GroupProcesses, sending: Sending, kind: str) -> float:
 async def play(folder: Path, kinds: Sequence[str]) -> Outcome:
     """These faults, one after the other."""
     group = GroupProcesses(folder)
-    outcome, ledger = Outcome(group.etcd.release), Ledger()
     try:
-        await group.start()
-        addresses = [each.address for each in group.brokers]
-        sending, repeater, ended = Sending(addresses, ledger), Repeater(addresses, "query/0"), asyncio.Event()
-        await group.settled()
-        sending.begin(4, "s")
-        repeating = asyncio.create_task(repeater.run(ended))
-        for number, kind in enumerate(kinds):
-            if kind in NEED_DISKS and not group.has_disks:
-                continue
-            print(f"{number + 1}/{len(kinds)} {kind}:", end=" ", flush=True)
-            gap = await fault(group, sending, kind)
-            outcome.gaps.setdefault(kind, []).append(gap)
-            print(f"{gap * 1000:.0f} ms, {len(ledger.acked)} acknowledged", flush=True)
-        await sending.end()
-        ended.set()
-        await asyncio.wait_for(repeating, _WAIT_SECONDS)
-        master = await group.settled()
-        await asyncio.sleep(0.5)
-        reader = Reader(master.address, ledger)
-        await reader.read_new()
-        outcome.acknowledged, outcome.lost = len(ledger.acked), reader.lost()
-        outcome.repeated, outcome.wrong = repeater.replays, await repeater.wrong(master.address)
-        return outcome
+        async with Witness(group) as witness:
+            return await _play(group, witness, kinds)
     finally:
         await group.stop()
+
+
+async def _play(group: GroupProcesses, witness: Witness, kinds: Sequence[str]) -> Outcome:
+    outcome, ledger = Outcome(group.etcd.release), Ledger()
+    await group.start()
+    addresses = [each.address for each in group.brokers]
+    sending, repeater, ended = Sending(addresses, ledger), Repeater(addresses, "query/0"), asyncio.Event()
+    witness.answers = sending.answers
+    await group.settled()
+    sending.begin(4, "s")
+    repeating = asyncio.create_task(repeater.run(ended))
+    for number, kind in enumerate(kinds):
+        if kind in NEED_DISKS and not group.has_disks:
+            continue
+        witness.doing = kind
+        print(f"{number + 1}/{len(kinds)} {kind}:", end=" ", flush=True)
+        gap = await fault(group, sending, kind)
+        outcome.gaps.setdefault(kind, []).append(gap)
+        print(f"{gap * 1000:.0f} ms, {len(ledger.acked)} acknowledged", flush=True)
+    witness.doing = "end"
+    await sending.end()
+    ended.set()
+    await asyncio.wait_for(repeating, _WAIT_SECONDS)
+    master = await group.settled()
+    await asyncio.sleep(0.5)
+    reader = Reader(master.address, ledger)
+    await reader.read_new()
+    outcome.acknowledged, outcome.lost = len(ledger.acked), reader.lost()
+    outcome.repeated, outcome.wrong = repeater.replays, await repeater.wrong(master.address)
+    return outcome
 
 
 def report(outcome: Outcome) -> None:

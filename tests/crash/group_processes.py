@@ -20,7 +20,7 @@ from interop.etcd import EtcdPeers
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.net.client import NetClient
-from rocketlake.protocol.bodies.replicas import ReplicasTable, encode_names
+from rocketlake.protocol.bodies.replicas import ReplicasEntry, ReplicasTable, encode_names
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
 from tests.crash.broker_process import BrokerProcess
@@ -233,15 +233,20 @@ class ReplicaProcess(BrokerProcess):
         self._process.terminate()
 
 
+async def recorded(net: NetClient, controller: str, name: str = NAME) -> ReplicasEntry | None:
+    """The group, as this controller knows it. Raises RocketLakeError."""
+    command = Command.request(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=encode_names([name]))
+    answer = await net.invoke(controller, command, 3000)
+    return ReplicasTable.decode(answer.body_bytes).table.get(name)
+
+
 async def settled(net: NetClient, controller: str, name: str, count: int, seconds: float = 40) -> str:
     """The address of the group's master, when so many replicas are in step."""
-    command = Command.request(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=encode_names([name]))
     deadline = asyncio.get_running_loop().time() + seconds
-    group: object = None
+    group: ReplicasEntry | str | None = "the controller does not answer"
     while asyncio.get_running_loop().time() < deadline:
         with contextlib.suppress(RocketLakeError):
-            answer = await net.invoke(controller, command, 3000)
-            group = found = ReplicasTable.decode(answer.body_bytes).table.get(name)
+            group = found = await recorded(net, controller, name)
             if found is not None and found.master_address and len(found.in_sync_replicas) == count:
                 return found.master_address
         await asyncio.sleep(0.02)

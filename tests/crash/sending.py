@@ -42,6 +42,8 @@ class Sending:
         self._reached = asyncio.Event()
         self._doubted: set[str] = set()
         """Addresses without an answer."""
+        self.answers: dict[str, str] = {}
+        """What each address answered last."""
 
     def begin(self, senders: int, name: str) -> None:
         """Send until `end`."""
@@ -64,11 +66,13 @@ class Sending:
             try:
                 address = self._addresses[at % len(self._addresses)]
                 answer = await self._net.invoke(address, self._load._command(identity, sender), self._timeout(address))
-            except RocketLakeError:
+            except RocketLakeError as error:
+                self.answers[address] = str(error)
                 self._doubted.add(address)
                 await self._go_on(at)
                 continue
             self._doubted.discard(address)
+            self.answers[address] = f"code {answer.code} {answer.remark or ''}"
             if answer.code != ResponseCode.SUCCESS:
                 await self._go_on(at)
                 continue
