@@ -51,36 +51,43 @@ class Door:
     def __init__(self, cuts: Cuts, owner: str, at: Address, to: Address, machines: Mapping[str, Callable[[], int]]):
         """`machines`: the ids of the processes that may connect, by the addresses that they have."""
         self._cuts, self._owner, self._at, self._to, self._machines = cuts, owner, at, to, machines
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        if self._server is None:
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(lambda: _Side(self._opened), *self._at, backlog=100)
+        if self._listener is None:
+            self._listener = socket.create_server(self._at, backlog=100)
+            self._listener.setblocking(False)
+            asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
 
     def close(self) -> None:
         """New connections are refused; those that are there stay."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
 
-    def _opened(self, side: _Side) -> None:
-        task = asyncio.get_running_loop().create_task(self._connect(side))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    def _accept(self, listener: socket.socket) -> None:
+        """Not by asyncio's server: one that is closed while it accepts leaves a connection that nobody ends."""
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            connection, peer = listener.accept()
+            connection.setblocking(False)
+            task = asyncio.get_running_loop().create_task(self._connect(connection, peer))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
 
-    async def _connect(self, side: _Side) -> None:
-        source = self._opener(side.transport.get_extra_info("peername"))
+    async def _connect(self, connection: socket.socket, peer: Address) -> None:
+        loop, side, other = asyncio.get_running_loop(), _Side(), _Side()
+        source = self._opener(peer)
         if not source:  # it is gone already
-            side.transport.abort()
+            connection.close()
             return
-        other = _Side(lambda _side: None)
         try:
-            await asyncio.get_running_loop().create_connection(lambda: other, *self._to, local_addr=(source, 0))
+            await loop.create_connection(lambda: other, *self._to, local_addr=(source, 0))
         except OSError:
-            side.transport.abort()
+            connection.close()
             return
+        await loop.connect_accepted_socket(lambda: side, connection)
         _Pipe(self._cuts, source, self._owner, side, other)
         _Pipe(self._cuts, self._owner, source, other, side)
 
@@ -96,8 +103,7 @@ class Door:
 class _Side(asyncio.Protocol):
     """One end of a connection, as the door sees it."""
 
-    def __init__(self, opened: Callable[[_Side], None]) -> None:
-        self._opened = opened
+    def __init__(self) -> None:
         self.out: _Pipe | None = None
         self.into: _Pipe | None = None
         self.early = b""
@@ -108,7 +114,6 @@ class _Side(asyncio.Protocol):
         self.transport = transport
         with contextlib.suppress(OSError):
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._opened(self)
 
     def data_received(self, data: bytes) -> None:
         if self.out is None:

@@ -27,8 +27,8 @@ def test_the_kernel_tells_the_number_of_a_socket_until_it_is_closed() -> None:
 
 
 @contextlib.asynccontextmanager
-async def echo_behind_a_door(cuts: Cuts) -> AsyncIterator[tuple[Address, list[str]]]:
-    """The door's address, and from which address each connection came to the server."""
+async def echo_behind_a_door(cuts: Cuts) -> AsyncIterator[tuple[Door, Address, list[str]]]:
+    """The door, its address, and from which address each connection came to the server."""
     sources: list[str] = []
     ends: list[asyncio.Task[None] | None] = []
 
@@ -45,7 +45,7 @@ async def echo_behind_a_door(cuts: Cuts) -> AsyncIterator[tuple[Address, list[st
     door = Door(cuts, OWNER, (OWNER, to[1]), to, {"127.0.7.2": os.getpid})
     await door.open()
     try:
-        yield (OWNER, to[1]), sources
+        yield door, (OWNER, to[1]), sources
     finally:
         await asyncio.gather(*filter(None, ends))
         door.close()
@@ -59,7 +59,7 @@ async def end(writer: asyncio.StreamWriter) -> None:
 
 async def test_a_link_is_its_openers_and_waits_while_it_is_cut() -> None:
     cuts = Cuts()
-    async with echo_behind_a_door(cuts) as (at, sources):
+    async with echo_behind_a_door(cuts) as (_, at, sources):
         reader, writer = await asyncio.open_connection(*at)
         writer.write(b"one")
         assert await reader.readexactly(3) == b"one"
@@ -74,7 +74,7 @@ async def test_a_link_is_its_openers_and_waits_while_it_is_cut() -> None:
 
 
 async def test_a_connection_that_is_gone_is_not_passed_on() -> None:
-    async with echo_behind_a_door(Cuts()) as (at, sources):
+    async with echo_behind_a_door(Cuts()) as (_, at, sources):
         with socket.create_connection(at):
             pass  # closed before the door has looked whose it is: the loop did not run
         reader, writer = await asyncio.open_connection(*at)
@@ -82,3 +82,17 @@ async def test_a_connection_that_is_gone_is_not_passed_on() -> None:
         assert await reader.readexactly(3) == b"one"
         assert len(sources) == 1
         await end(writer)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_to_a_door_that_closes_is_served_or_ended(turns: int) -> None:
+    async with echo_behind_a_door(Cuts()) as (door, at, _):
+        with socket.create_connection(at) as client:
+            client.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            door.close()
+            loop = asyncio.get_running_loop()
+            with contextlib.suppress(ConnectionError):
+                await loop.sock_sendall(client, b"one")
+                assert await asyncio.wait_for(loop.sock_recv(client, 3), 10) in (b"one", b"")
