@@ -27,7 +27,6 @@ from interop.apache import PeerMissing, alone
 from rocketlake.controller.etcd.versions import refused_version
 
 _START_SECONDS = 30.0
-_CHOICE_SECONDS = 10.0
 _BUILD_SECONDS = 1800.0  # two minutes on a quiet machine
 _MODULE = Path(__file__).resolve().parent / "go"
 _BUILT = _MODULE.parent.parent / ".cache" / "etcd"
@@ -103,14 +102,6 @@ class EtcdPeers:
     def kill_leader(self) -> None:
         """`kill` of the member that leads; of the first if none says so."""
         self.kill(self.leader() or 0)
-
-    def choose_leader(self) -> None:
-        """Wait until one of the members that run has a leader; without one in ten seconds, start the others, too."""
-        end = time.monotonic() + _CHOICE_SECONDS
-        while not any(map(self.is_healthy, tuple(self._processes))):
-            if time.monotonic() > end:  # seen on a busy machine: two of three found none in forty seconds
-                self.mend()
-            time.sleep(0.02)
 
     def mend(self) -> None:
         """All members run."""

@@ -162,10 +162,9 @@ async def _kill_controllers(group: GroupProcesses, master: ReplicaProcess) -> As
 
 @asynccontextmanager
 async def _kill_etcd_leader(group: GroupProcesses, master: ReplicaProcess) -> AsyncIterator[None]:
-    """With the master. Without etcd nobody is elected: a failover is owed once etcd has a leader of its own."""
+    """With the master: without a new leader of etcd nobody is elected."""
     await in_a_thread(group.etcd.kill_leader)
     async with _kill(group, master):
-        await in_a_thread(group.etcd.choose_leader)
         yield
     await in_a_thread(group.etcd.mend)
 
