@@ -74,11 +74,11 @@ def fetched_jars(name: str) -> list[Path]:
 def compiled_drivers(name: str) -> str:
     """The class path of `<name>` with our Java drivers compiled against it; those in `tools` need Apache's mqadmin.
 
-    Those of the client for gRPC lie in a folder of their own.
+    Those of the client for gRPC lie in a folder of their own, and those of the version that knows lite topics, too.
     """
     jars = classpath(name)
     out = TARGET / f"{name}-drivers"
-    folder = HERE / ("grpc_drivers" if "rocketmq-client-java" in jars else "drivers")
+    folder = HERE / {"grpc": "grpc_drivers", "grpc520": "lite_drivers"}.get(name, "drivers")
     sources = sorted(folder.glob("**/*.java" if "rocketmq-tools" in jars else "*.java"))
     newest = max(source.stat().st_mtime for source in sources)
     with alone(f"{name}-drivers"):

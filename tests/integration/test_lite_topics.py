@@ -241,13 +241,11 @@ async def test_subscriptions_have_limits(broker: Broker, client: LiteClient) -> 
 
 async def test_a_group_is_bound_to_its_parent(broker: Broker, client: LiteClient) -> None:
     broker.ground.groups.put(GroupConfig("free"))
-    broker.ground.groups.put(
-        GroupConfig("alone", attributes={"lite.bind.topic": PARENT, "lite.sub.model": "Exclusive"})
-    )
+    broker.ground.groups.put(GroupConfig("all", attributes={"lite.bind.topic": PARENT, "lite.sub.wildcard": "true"}))
     for group, code in (
         ("free", Answer.INVALID_PARAMETER),
         ("unknown", Answer.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ("alone", Answer.ILLEGAL_OPERATION),
+        ("all", Answer.ILLEGAL_OPERATION),
     ):
         asker = LiteClient(broker.address, group=group, net=client.net)
         assert (await asker.change_set(ADD, "a")).code == code

@@ -1,4 +1,4 @@
-"""Lite topics by Apache's Python client for gRPC on our broker."""
+"""Lite topics by Apache's Python and Java clients for gRPC on our broker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from interop.apache import run_driver
 from rocketlake.admin import Admin
 from rocketlake.admin.topic_change import TopicChange
 from rocketlake.client.calls.answer import ask
@@ -21,12 +22,12 @@ pytest.importorskip("rocketmq.v5")
 pytestmark = pytest.mark.interop
 
 
-async def create(grpc: Grpc, parent: str, group: str) -> None:
+async def create(grpc: Grpc, parent: str, group: str, **attributes: str) -> None:
     async with Admin(namesrv=grpc.namesrv) as admin:
         await admin.create_topic(parent, queues=4)
         await admin.alter_topic(parent, TopicChange(attributes="+message.type=LITE"))
         (broker,) = await admin.brokers()
-    entry = GroupEntry(group_name=group, attributes={"+lite.bind.topic": parent})
+    entry = GroupEntry(group_name=group, attributes={"+lite.bind.topic": parent, **attributes})
     async with NetClient() as net:
         await ask(
             net, broker.address, Command.request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=entry.encode())
@@ -60,3 +61,11 @@ async def test_a_push_consumer_gets_again_what_it_failed(grpc: Grpc) -> None:
     send(grpc, "Push", *texts)
     pushed = grpc.run("lite_push", "Push", "push", "20", "a,b", "fails-first")
     assert shown(pushed, "pushed") == [(text, attempt) for text in texts if text[0] != "c" for attempt in (1, 2)]
+
+
+async def test_a_lite_topic_of_an_exclusive_group_goes_from_one_push_consumer_to_another(
+    grpc: Grpc, apache_jars: None
+) -> None:
+    await create(grpc, "Alone", "alone", **{"+lite.sub.model": "Exclusive"})
+    told = run_driver("GrpcLite", "exclusive", grpc.endpoint, "Alone", "alone", peer="grpc520", timeout=250)
+    assert told == {"left": 1, "others": 0, "first": 3, "second": 1}

@@ -32,6 +32,8 @@ class ConsumerMember(Protocol):
     """Save the offsets that are safe to commit."""
     reset_offsets: Callable[[str, Mapping[MessageQueue, int]], Awaitable[None]]
     """An operator moved the group in a topic (code 220)."""
+    lite_taken: Callable[[str], object]
+    """A lite topic is another client's of the group (code 200073)."""
     consume_directly: DirectConsume | None
     """Run the listener on one message for an operator (code 309); None without a listener."""
 

@@ -1,7 +1,7 @@
 """Requests that brokers send to a client: members changed, offsets moved, tell what you do, consume this message, tell
-how a transaction ended.
+how a transaction ended, a lite topic is another's.
 
-Owns        the handlers of codes 39, 40, 220, 221, 307 and 309.
+Owns        the handlers of codes 39, 40, 220, 221, 307, 309 and 200073.
 Must not know   how consumers and producers work (member.py says what they can do).
 """
 
@@ -27,6 +27,7 @@ from rocketlake.protocol.headers.client import (
     ResetOffsetHeader,
     RunningInfoHeader,
 )
+from rocketlake.protocol.headers.lite import NotifyUnsubscribeLiteHeader
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -67,6 +68,7 @@ class Served:
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._take_reply,
+            RequestCode.NOTIFY_UNSUBSCRIBE_LITE: self._lite_taken,
         }
 
     def _check_transaction(self, request: Request) -> Reply:
@@ -92,6 +94,13 @@ class Served:
         member = self._consumers.get(request.header(NotifyConsumersChangedHeader).consumer_group)
         if member is not None:
             member.rebalance_soon()
+        return Reply()
+
+    def _lite_taken(self, request: Request) -> Reply:
+        header = request.header(NotifyUnsubscribeLiteHeader)
+        member = self._consumers.get(header.consumer_group)
+        if member is not None:
+            member.lite_taken(header.lite_topic)
         return Reply()
 
     def _reset_offset(self, request: Request) -> Reply:

@@ -18,11 +18,15 @@ __all__ = [
     "LITE_BIND",
     "LITE_CHARS",
     "LITE_CHARS_MAX",
+    "LITE_EXCLUSIVE",
     "LITE_LIFE",
     "LITE_MINUTES_MAX",
+    "LITE_MODEL",
     "LITE_QUEUE",
     "LITE_QUOTA",
     "LITE_QUOTA_DEFAULT",
+    "LITE_RESET_EXCLUSIVE",
+    "LITE_RESET_UNSUBSCRIBE",
     "Place",
     "is_lite_name",
     "is_lite_topic",
@@ -43,6 +47,13 @@ _DIGITS = 10
 LITE_QUOTA: Final = "lite.sub.client.quota"
 """Attribute of a group: most lite topics of one of its clients; below 0: any number."""
 LITE_QUOTA_DEFAULT: Final = 2000
+LITE_MODEL: Final = "lite.sub.model"
+"""Attribute of a group: LITE_EXCLUSIVE if each lite topic belongs to one of its clients at a time."""
+LITE_EXCLUSIVE: Final = "Exclusive"
+LITE_RESET_EXCLUSIVE: Final = "lite.sub.reset.offset.exclusive"
+"""Attribute of a group: "true" if a client that takes a lite topic from another begins at its first message."""
+LITE_RESET_UNSUBSCRIBE: Final = "lite.sub.reset.offset.unsubscribe"
+"""Attribute of a group: "true" if it begins at the first message of a lite topic that a client unsubscribes from."""
 LITE_QUEUE: Final = 0
 """The only queue id of a light queue."""
 

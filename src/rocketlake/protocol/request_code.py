@@ -185,6 +185,7 @@ class RequestCode(IntEnum):
     POP_ROLLBACK = 200056  # broker
     POP_LITE_MESSAGE = 200070  # broker
     LITE_SUBSCRIPTION_CTL = 200071  # broker
+    NOTIFY_UNSUBSCRIBE_LITE = 200073  # client
     GET_BROKER_LITE_INFO = 200074  # broker
     GET_PARENT_TOPIC_INFO = 200075  # broker
     GET_LITE_TOPIC_INFO = 200076  # broker

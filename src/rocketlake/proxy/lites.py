@@ -1,4 +1,4 @@
-"""SyncLiteSubscription: which lite topics a client subscribes to.
+"""SyncLiteSubscription: which lite topics a client subscribes to; and the word of brokers that one is another's now.
 
 Owns        what brokers are told of it, and when a client goes.
 Must not know   what brokers do with it, how lite messages are received (receives.py).
@@ -16,6 +16,7 @@ from typing import Any, Final
 from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.net.request import Handler, Reply, Request
 from rocketlake.protocol.bodies.lite import (
     LiteAction,
     LiteOffset,
@@ -24,6 +25,7 @@ from rocketlake.protocol.bodies.lite import (
     LiteSubscriptionBody,
 )
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.lite import NotifyUnsubscribeLiteHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.proxy.cluster import ASK_MS, Cluster
 from rocketlake.proxy.convert.limits import Limits
@@ -31,6 +33,7 @@ from rocketlake.proxy.convert.names import group_of, topic_of
 from rocketlake.proxy.convert.outgoing import check_lite_topic
 from rocketlake.proxy.convert.refusal import Refused, status
 from rocketlake.proxy.services.caller import Caller
+from rocketlake.proxy.services.clients import Clients
 from rocketlake.proxy.v2 import messages as v2
 
 __all__ = ["Lites"]
@@ -48,8 +51,11 @@ class _Subscribed:
 class Lites:
     """Tells brokers."""
 
-    def __init__(self, cluster: Cluster, limits: Callable[[], Limits], spawn: Callable[..., Any]) -> None:
+    def __init__(
+        self, cluster: Cluster, clients: Clients, limits: Callable[[], Limits], spawn: Callable[..., Any]
+    ) -> None:
         self._cluster = cluster
+        self._connected = clients
         self._limits = limits
         self._spawn = spawn
         self._clients: dict[str, _Subscribed] = {}
@@ -81,6 +87,20 @@ class Lites:
             )
         )
         return v2.SyncLiteSubscriptionResponse(status=status(v2.Code.OK))
+
+    def handlers(self) -> dict[int, Handler]:
+        """What serves the requests of brokers, by code."""
+        return {RequestCode.NOTIFY_UNSUBSCRIBE_LITE: self._taken}
+
+    def _taken(self, request: Request) -> Reply:
+        """A lite topic is another client's of the group: the one that had it is told."""
+        header = request.header(NotifyUnsubscribeLiteHeader)
+        command = v2.NotifyUnsubscribeLiteCommand(lite_topic=header.lite_topic)
+        if not self._connected.tell(header.client_id, v2.TelemetryCommand(notify_unsubscribe_lite_command=command)):
+            self._warnings.warn(
+                header.consumer_group, "a client of group %s that lost a lite topic is not here", header.consumer_group
+            )
+        return Reply()
 
     def client_left(self, client_id: str) -> None:
         """The client has said that it goes."""

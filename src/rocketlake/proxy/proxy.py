@@ -94,7 +94,7 @@ class Proxy(Service):
         self.clients = Clients(self.cluster, callers, clock, body_bytes_max)
         self.transactions = Transactions(self.cluster, self.clients, clock)
         net.serve(self.transactions.handlers())
-        self._bind(callers, body_bytes_max)
+        net.serve(self._bind(callers, body_bytes_max).handlers())
         self._parts = (
             *more,
             self._certificates,
@@ -108,7 +108,7 @@ class Proxy(Service):
         """They start in this order, and stop in reverse."""
         self.adopt(*self._parts)
 
-    def _bind(self, callers: Callers, body_bytes_max: Callable[[], int]) -> None:
+    def _bind(self, callers: Callers, body_bytes_max: Callable[[], int]) -> Lites:
         kept = Limits(body_bytes_max=body_bytes_max())
 
         def limits() -> Limits:
@@ -124,7 +124,7 @@ class Proxy(Service):
         self.receives = receives = Receives(
             self.cluster, received, renewals, limits, self._clock, self.spawn, is_lite=self.clients.is_lite
         )
-        lites = Lites(self.cluster, limits, self.spawn)
+        lites = Lites(self.cluster, self.clients, limits, self.spawn)
 
         def left(client_id: str) -> None:
             renewals.client_left(client_id)
@@ -148,6 +148,7 @@ class Proxy(Service):
         if has_kernel(_KERNEL):
             self._serve_plain_calls(callers, sends, limits)
         self.server.add(_TELEMETRY, self.clients.telemetry, takes_stream=True)
+        return lites
 
     def _serve_plain_calls(self, callers: Callers, sends: Sends, limits: Callable[[], Limits]) -> None:
         """Put the short ways before the ordinary ones."""

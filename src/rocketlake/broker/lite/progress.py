@@ -70,7 +70,7 @@ class LiteProgress:
         self._offsets.commit(*key, number)
 
     def begin_at(self, group: str, parent: str, lite: str, option: LiteOffset) -> None:
-        """Have the group begin where the option says."""
+        """Have the group begin where the option says. What is in flight stays so, if it begins there already."""
         key, newest = self.key(group, parent, lite), self._queues.newest(parent, lite)
         number: int | None = None
         if option.type is LiteOffsetKind.OFFSET and option.value >= 0:
@@ -81,7 +81,7 @@ class LiteProgress:
             number = newest.end if newest is not None else None
         elif option.type is LiteOffsetKind.TAIL_N and self._offsets.query(*key) >= 0:
             number = max(0, self._offsets.query(*key) - option.value)
-        if number is not None:
+        if number is not None and number != self.next_number(key):
             self.orders.forget(key)
             self._offsets.commit(*key, number)
 

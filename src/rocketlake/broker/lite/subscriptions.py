@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
+from rocketlake.net.request import Asker
 
 __all__ = ["Subscriber", "Subscriptions"]
 
@@ -24,7 +25,7 @@ _SILENT_SECONDS = 180.0
 class Subscriber:
     """A client of a group."""
 
-    __slots__ = ("alone", "client_id", "group", "lites", "parent", "ready", "seen")
+    __slots__ = ("alone", "asker", "client_id", "group", "lites", "parent", "ready", "seen")
 
     def __init__(self, client_id: str, group: str, parent: str) -> None:
         self.client_id = client_id
@@ -34,6 +35,8 @@ class Subscriber:
         self.ready: dict[str, None] = {}
         """Lite topics that may have something to read, those that have waited longest first."""
         self.seen = 0.0
+        self.asker: Asker | None = None
+        """The connection by which it said last what it subscribes to; it is told things there."""
         self.alone = (self,)
         """The subscribers of each lite topic that only this one subscribes to: one tuple for all."""
 
@@ -68,6 +71,11 @@ class Subscriptions(Service):
     def of_lite(self, parent: str, lite: str) -> tuple[Subscriber, ...]:
         """Who subscribes to a lite topic."""
         return self._of_lite.get(parent, {}).get(lite, ())
+
+    def others(self, subscriber: Subscriber, lite: str) -> list[Subscriber]:
+        """Who else of its group subscribes to a lite topic of its parent."""
+        of_lite = self.of_lite(subscriber.parent, lite)
+        return [each for each in of_lite if each.group == subscriber.group and each is not subscriber]
 
     def find(self, client_id: str, group: str) -> Subscriber | None:
         """The subscriber; it is heard of now."""

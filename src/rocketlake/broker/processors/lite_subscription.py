@@ -1,7 +1,11 @@
 """LITE_SUBSCRIPTION_CTL: which lite topics a client subscribes to.
 
-Owns        what each action does, the limits of subscriptions.
+Owns        what each action does, the limits of subscriptions, to whom lite topics of exclusive groups belong.
 Must not know   how messages are handed out.
+
+In an exclusive group a lite topic belongs to one client. A client that subscribes to it takes it from the other; one
+that says its whole set, as after a while each does, takes only what is free. Who has lost a lite topic is told so, and
+again with each whole set that still names it: the word may have been lost (docs/decisions/0052).
 
 Departures from RocketMQ: an entry without a client, a group or a topic is refused, Apache passes it by; so is a group
 that is bound to another topic, and each lite topic whose name no message can have.
@@ -9,7 +13,8 @@ that is bound to another topic, and each lite topic whose name no message can ha
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import islice
 
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.lite.progress import LiteProgress
@@ -17,12 +22,28 @@ from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.model.group import GroupConfig
-from rocketlake.model.lite import LITE_CHARS_MAX, LITE_QUOTA, LITE_QUOTA_DEFAULT, is_lite_name
-from rocketlake.net.request import Reply, Request
-from rocketlake.protocol.bodies.lite import LiteAction, LiteSubscription, LiteSubscriptionBody
+from rocketlake.model.lite import (
+    LITE_CHARS_MAX,
+    LITE_EXCLUSIVE,
+    LITE_MODEL,
+    LITE_QUOTA,
+    LITE_QUOTA_DEFAULT,
+    LITE_RESET_EXCLUSIVE,
+    LITE_RESET_UNSUBSCRIBE,
+    is_lite_name,
+)
+from rocketlake.net.request import Asker, Reply, Request
+from rocketlake.protocol.bodies.lite import LiteAction, LiteOffset, LiteSubscription, LiteSubscriptionBody
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.lite import NotifyUnsubscribeLiteHeader
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LiteSubscriptions"]
+
+_FIRST = LiteOffset(value=1)
+_TOLD_MAX = 1000
+"""Lite topics that one change tells other clients of; of the rest they hear when they say their whole set."""
 
 
 class LiteSubscriptions:
@@ -43,12 +64,12 @@ class LiteSubscriptions:
             return Reply(ResponseCode.ILLEGAL_OPERATION, remark="the body names no subscription")
         try:
             for entry in entries:
-                self._change(entry)
+                self._change(entry, request.asker)
         except Refused as refused:
             return Reply(refused.code, remark=str(refused))
         return Reply()
 
-    def _change(self, entry: LiteSubscription) -> None:
+    def _change(self, entry: LiteSubscription, asker: Asker) -> None:
         if not (entry.client_id.strip() and entry.group.strip() and entry.topic.strip()):
             raise Refused("a subscription names its client, group and topic", code=ResponseCode.ILLEGAL_OPERATION)
         found = self._subscriptions.find(entry.client_id, entry.group)
@@ -57,18 +78,32 @@ class LiteSubscriptions:
                 self._subscriptions.remove(found)
         elif entry.action is LiteAction.PARTIAL_REMOVE:
             if found is not None:
-                self._subscriptions.take(found, entry.lite_topic_set)
+                self._take(found, found.lites.intersection(entry.lite_topic_set))
         else:
-            self._add(entry, found)
+            self._add(entry, found, asker)
 
-    def _add(self, entry: LiteSubscription, found: Subscriber | None) -> None:
+    def _take(self, subscriber: Subscriber, lites: Collection[str]) -> None:
+        self._subscriptions.take(subscriber, lites)
+        if self._rights.attribute(subscriber.group, LITE_RESET_UNSUBSCRIBE) == "true":
+            for lite in lites:
+                self._progress.begin_at(subscriber.group, subscriber.parent, lite, _FIRST)
+
+    def _add(self, entry: LiteSubscription, found: Subscriber | None, asker: Asker) -> None:
         group = self._rights.subscribing(entry.topic, entry.group)
         given = set(entry.lite_topic_set)
         had = found.lites if found is not None and found.parent == entry.topic else set[str]()
         is_whole = entry.action is LiteAction.COMPLETE_ADD
         new = given - had
-        self._check(group, new, len(given) if is_whole else len(had) + len(new), len(given) - len(had))
+        after = len(given) if is_whole else len(had) + len(new)
+        self._check(group, new, after, after - len(had))
         subscriber = self._subscriptions.find_or_add(entry.client_id, entry.group, entry.topic)
+        subscriber.asker = asker
+        if group.attributes.get(LITE_MODEL) == LITE_EXCLUSIVE:
+            if is_whole:
+                given = self._leave_to_others(subscriber, given)
+                new = given - had
+            else:
+                self._take_from_others(subscriber, given, group)
         if is_whole:
             self._subscriptions.take(subscriber, had - given)
         self._subscriptions.add(subscriber, new)
@@ -76,6 +111,20 @@ class LiteSubscriptions:
             if entry.offset_option is not None and not is_whole:
                 self._progress.begin_at(entry.group, entry.topic, lite, entry.offset_option)
         self.look(subscriber, new)
+
+    def _leave_to_others(self, subscriber: Subscriber, lites: Collection[str]) -> set[str]:
+        """Those that are no other client's; it is told of the rest."""
+        lost = {lite for lite in lites if self._subscriptions.others(subscriber, lite)}
+        _tell((subscriber, lite) for lite in lost)
+        return set(lites) - lost
+
+    def _take_from_others(self, subscriber: Subscriber, lites: Collection[str], group: GroupConfig) -> None:
+        lost = [(other, lite) for lite in lites for other in self._subscriptions.others(subscriber, lite)]
+        for other, lite in lost:
+            self._subscriptions.take(other, (lite,))
+            if group.attributes.get(LITE_RESET_EXCLUSIVE) == "true":
+                self._progress.begin_at(subscriber.group, subscriber.parent, lite, _FIRST)
+        _tell(lost)
 
     def look(self, subscriber: Subscriber, lites: Collection[str]) -> None:
         """Have a subscriber read what is there of these lite topics."""
@@ -113,3 +162,13 @@ class LiteSubscriptions:
                 code=ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
                 hint=f"unsubscribe from some, or `rocketlake group alter {group.name} --attribute +{LITE_QUOTA}=...`",
             )
+
+
+def _tell(lost: Iterable[tuple[Subscriber, str]]) -> None:
+    """Tell clients of lite topics that are another's now."""
+    for subscriber, lite in islice(lost, _TOLD_MAX):
+        if subscriber.asker is not None and subscriber.asker.writable:
+            header = NotifyUnsubscribeLiteHeader(
+                lite_topic=lite, consumer_group=subscriber.group, client_id=subscriber.client_id
+            )
+            subscriber.asker.send(Command.request(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, header))

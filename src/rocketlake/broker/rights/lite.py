@@ -17,7 +17,7 @@ from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LiteRights"]
 
-_NOT_SERVED = {"lite.sub.model": "Exclusive", "lite.sub.wildcard": None}
+_NOT_SERVED = "lite.sub.wildcard"
 
 
 class LiteRights:
@@ -45,26 +45,28 @@ class LiteRights:
         """The group of a subscription; or Refused."""
         found = self._group(group)
         self.bound(parent, group)
-        for name, value in _NOT_SERVED.items():
-            given = found.attributes.get(name)
-            if given and value in (None, given):
-                raise Refused(
-                    f"attribute {name}={given} of group {group} is not supported by this broker",
-                    code=ResponseCode.ILLEGAL_OPERATION,
-                    hint=f"take it away: -{name}",
-                )
+        if given := found.attributes.get(_NOT_SERVED):
+            raise Refused(
+                f"attribute {_NOT_SERVED}={given} of group {group} is not supported by this broker",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                hint=f"take it away: -{_NOT_SERVED}",
+            )
         return found
 
     def bound(self, parent: str, group: str) -> None:
         """Refused, if the group is not bound to this parent."""
-        found = self._groups.find(group)
-        bound = found.attributes.get(LITE_BIND, "") if found is not None else ""
+        bound = self.attribute(group, LITE_BIND)
         if bound != parent:
             raise Refused(
                 f"subscription bind topic not match, {group}: it is bound to {bound or 'no topic'}, not to {parent}",
                 code=ResponseCode.INVALID_PARAMETER,
                 hint=f"`rocketlake group alter {group} --attribute +{LITE_BIND}={parent}`",
             )
+
+    def attribute(self, group: str, name: str) -> str:
+        """An attribute of a group; "" without it, and without the group."""
+        found = self._groups.find(group)
+        return found.attributes.get(name, "") if found is not None else ""
 
     def _group(self, group: str) -> GroupConfig:
         found = self._groups.find(group)

@@ -54,6 +54,7 @@ class Membership:
         consume_directly: Callable[[StoredMessage], Awaitable[ConsumeDirectlyResult]] | None,
         properties: Callable[[], dict[str, str]],
         status: Callable[[], dict[str, ConsumeStatus]] = dict,
+        lite_taken: Callable[[str], object] = lambda _lite: None,
     ) -> None:
         """`status`: rates by topic; nothing of a consumer that is asked for messages, whose user sets its pace."""
         self._group = group
@@ -71,6 +72,7 @@ class Membership:
         self.persist_offsets = persist
         self.reset_offsets = reset
         self.consume_directly = consume_directly
+        self.lite_taken = lite_taken
 
     @property
     def group(self) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "LiteDispatchHeader",
     "LiteGroupInfoHeader",
     "LiteTopicInfoHeader",
+    "NotifyUnsubscribeLiteHeader",
     "ParentTopicInfoHeader",
     "PopLiteHeader",
     "PopLiteReplyHeader",
@@ -41,6 +42,14 @@ class PopLiteReplyHeader(Header, kw_only=True):
     invisible_time: Int64
     revive_qid: Int32
     order_count_info: str | None = None
+
+
+class NotifyUnsubscribeLiteHeader(RequestHeader, kw_only=True):
+    """NOTIFY_UNSUBSCRIBE_LITE (broker to client, one-way): the lite topic is another client's of the group."""
+
+    lite_topic: str
+    consumer_group: str
+    client_id: str
 
 
 class ParentTopicInfoHeader(RequestHeader, kw_only=True):

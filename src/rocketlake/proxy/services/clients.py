@@ -168,6 +168,14 @@ class Clients(Service):
         client = self.known.get(client_id)
         return client is not None and client.kind in LITE_CONSUMERS
 
+    def tell(self, client_id: str, command: Any) -> bool:
+        """Send a client of a group a `v2.TelemetryCommand`; False if it is not here."""
+        client = self.known.get(client_id)
+        if client is None or client.stream is None:
+            return False
+        client.stream.write(command.SerializeToString())
+        return True
+
     def producers_of(self, topic: str) -> Iterator[Client]:
         """Producers of this topic that can be told something, in a random order."""
         found = [each for each in self.known.values() if topic in each.topics and each.stream is not None]

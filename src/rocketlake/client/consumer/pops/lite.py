@@ -6,11 +6,15 @@ Must not know   how requests look (calls/), the life of the consumer and of a re
 A lite topic lies on one broker, which its senders choose. So each broker of the parent is told of each change. One that
 may have forgotten the set is told it anew before the next pop: after a change of the master, or when the link to it is
 another one. All are told it each 30 seconds, as by the clients of gRPC: brokers forget a client that is silent.
+
+In an exclusive group a broker tells when another client takes a lite topic. Its word is not heeded for one that is
+being subscribed to: it is about the time before, or it comes again with the next whole set.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Unpack
 
@@ -53,10 +57,14 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
         self._lites: set[str] = set()
         self._told: dict[str, tuple[str | None, object]] = {}
         """By broker that knows the whole set: its master, and the link by which it was told."""
+        self._coming: Counter[str] = Counter()
+        """Lite topics that are being subscribed to."""
+        self._missed: dict[str, set[str]] = {}
+        """By broker that was away: what was subscribed to meanwhile. A whole set takes nothing from other clients."""
 
     @property
     def lite_topics(self) -> frozenset[str]:
-        """What it subscribes to."""
+        """What it subscribes to; without those that another client of an exclusive group has taken."""
         return frozenset(self._lites)
 
     async def subscribe_lite(self, *lite_topics: str, from_where: FirstOffset | str | None = None) -> None:
@@ -76,14 +84,18 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
         begin = None
         if from_where is not None and (begin := _BEGIN.get(FirstOffset.of(from_where))) is None:
             raise UsageError("a lite topic cannot begin at a time", hint='use from_where="first" or "last"')
-        before = set(self._lites)
-        self._lites |= set(lite_topics)
+        new = set(lite_topics) - self._lites
+        self._lites |= new
+        self._coming.update(lite_topics)
         try:
             await self._tell(LiteAction.PARTIAL_ADD, lite_topics, begin)
         except RocketLakeError:
-            self._lites = before | (self._lites - set(lite_topics))
+            self._lites -= new
             self._told.clear()  # some brokers may have taken it
             raise
+        finally:
+            self._coming.subtract(lite_topics)
+            self._coming = +self._coming
 
     async def unsubscribe_lite(self, *lite_topics: str) -> None:
         """Receive from these no longer. What is in flight may be acknowledged still."""
@@ -117,12 +129,18 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
                 if not is_of_another_master(error):
                     raise
                 self._told.pop(broker_name, None)
+                if action is LiteAction.PARTIAL_ADD:
+                    self._missed.setdefault(broker_name, set()).update(lites)
                 log.info("group %s tells broker %s later what it subscribes to: %s", self.group, broker_name, error)
 
         await asyncio.gather(*map(tell, await self._brokers()))
 
     async def _say(self, broker_name: str) -> None:
         """Tell a broker the whole set, until it is the one that counts."""
+        missed = self._missed.setdefault(broker_name, set())
+        if coming := missed & self._lites:
+            await self._pops.subscribe(broker_name, self._parent, LiteAction.PARTIAL_ADD, coming)
+            missed -= coming
         said = None
         while said != self._lites:
             said = set(self._lites)
@@ -136,6 +154,11 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
             except RocketLakeError as error:
                 self._told.pop(broker_name, None)
                 log.warning("group %s has not told %s what it subscribes to: %s", self.group, broker_name, error)
+
+    def _lite_taken(self, lite: str) -> None:
+        if lite in self._lites and not self._coming[lite]:
+            self._lites.discard(lite)
+            log.info("another client of group %s has taken lite topic %s", self.group, lite)
 
     def _reached(self, broker_name: str) -> tuple[str | None, object]:
         address = self.instance.routes.master(broker_name)

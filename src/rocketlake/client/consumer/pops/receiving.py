@@ -75,6 +75,7 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
             reset=_nothing_to_reset,
             consume_directly=None,
             properties=dict,
+            lite_taken=self._lite_taken,
         )
 
     # life
@@ -123,6 +124,9 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
     @abstractmethod
     def _poll_ms(self, places: Sequence[Place], left_ms: int) -> int:
         """How long each of these may hold a request."""
+
+    def _lite_taken(self, lite: str) -> None:
+        """A lite topic is another client's of the group."""
 
     async def _idle(self, places: Sequence[Place], seconds: float) -> None:
         """None of these had a message: wait, if their answers did not."""
