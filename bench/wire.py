@@ -72,10 +72,12 @@ def connect(address: str, timeout: float = 30) -> socket.socket:
     return link
 
 
-def ask(address: str, code: int, fields: dict[str, str] | None = None) -> tuple[dict[str, Any], bytes]:
+def ask(
+    address: str, code: int, fields: dict[str, str] | None = None, body: bytes = b""
+) -> tuple[dict[str, Any], bytes]:
     """One request, one answer, over a connection of its own; an error code raises."""
     with connect(address) as link:
-        link.sendall(frame(code, fields or {}))
+        link.sendall(frame(code, fields or {}, body))
         header, body = receive_frame(link)
     if header["code"]:
         raise RuntimeError(f"{address} answered {header['code']} to request {code}: {header.get('remark')}")

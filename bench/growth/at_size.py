@@ -138,7 +138,7 @@ def _topic(side: RocketLake, name: str, count: int) -> None:
 def _send_one(side: RocketLake, topic: str, queue: int) -> None:
     fields = {"a": "growth", "b": topic, "c": "TBW102", "d": "4", "e": str(queue), "f": "0"}
     fields |= {"g": str(int(time.time() * 1000)), "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
-    wire.ask(side.broker, 310, fields)
+    wire.ask(side.broker, 310, fields, b"growth")
 
 
 def _heartbeat(client_id: str, names: list[str]) -> bytes:
