@@ -305,7 +305,9 @@ class ConsumeQueue(QueueTail):
     def _next_file(self) -> MappedFile[EntryPosition]:
         """The file that the next entry goes into. Raises FileLate, OSError, StoreError."""
         self._keep_old_files_flushed()
-        return self._list.file_for_append()
+        mapped = self._list.file_for_append()
+        self.tails.written[self] = None
+        return mapped
 
     def write_tail(self) -> None:
         """Carry the tail into the file, or into several. Raises FileLate, OSError; it may be tried again."""
@@ -340,6 +342,7 @@ class ConsumeQueue(QueueTail):
     def _fill(self, offset: QueueOffset) -> None:
         """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""
         self.write_tail()
+        self.tails.written[self] = None
         target = EntryPosition(offset * ENTRY_SIZE)
         if not self._list.files:
             self._min_offset = offset
@@ -535,6 +538,7 @@ class ConsumeQueue(QueueTail):
             self._late.forget_below(self._list.folder)
         self.drop_tail()
         self.tail_room = 0
+        self.tails.written.pop(self, None)
         self._list.abandon()
         self.max_offset = _FIRST
 

@@ -117,7 +117,7 @@ class ConsumeQueueTable:
                 damages.clear()
             self._topics.setdefault(topic, {})[queue_id] = queue
             if not queue.is_flushed:
-                self._not_flushed[queue] = None
+                self._not_flushed[queue] = self._tails.written[queue] = None
         return torn
 
     def _check_setting(self, error: StoreError) -> None:
@@ -294,17 +294,22 @@ class ConsumeQueueTable:
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob[EntryPosition] | None]:
-        """Look at each queue that was appended to since its last sync: the sync that is due now, None if none is.
+        """Look at queues that were appended to since their last sync: the sync that is due now, None if none is.
 
-        With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError. While the
-        store serves, tails that began after `write_tails` stay in memory: to write one may need a file that is closed.
+        With `least_pages` 0 all of them, and the tail is written first. Else only those whose files got entries since
+        a look found nothing due: no other can have become due, so queues with a few entries each cost a round nothing.
+        Raises OSError, StoreError. While the store serves, tails that began after `write_tails` stay in memory: to
+        write one may need a file that is closed.
         """
-        for queue in list(self._not_flushed):
+        written = cast(dict[ConsumeQueue, None], self._tails.written)
+        for queue in list(written if least_pages else self._not_flushed):
             if least_pages == 0 and not self._late.is_serving:
                 queue.write_tail()
             job = queue.to_flush(least_pages)
-            if job is None and queue.is_flushed:
-                self._not_flushed.pop(queue, None)
+            if job is None:
+                written.pop(queue, None)
+                if queue.is_flushed:
+                    self._not_flushed.pop(queue, None)
             yield job
 
     def write_each(self) -> Iterator[int]:

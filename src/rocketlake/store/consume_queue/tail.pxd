@@ -7,6 +7,7 @@ cdef class Tails:
     cdef public long long bytes_max
     cdef public long long held
     cdef public object queues
+    cdef public dict written
 
 cdef class QueueTail:
     cdef public long long max_offset

@@ -1,6 +1,6 @@
 """The newest entries of a queue, in memory until there are enough of them for one write.
 
-Owns        the tail's bytes, how many all tails hold together, in which order they began.
+Owns        the tail's bytes, how many all tails hold together, in which order they began, which queues have written.
 Must not know   files; how an entry is made; when a tail is written.
 
 Without tails a broker with thousands of queues would touch a file for every message. Records whose entries a crash
@@ -23,7 +23,7 @@ _ENTRY_SIZE = 20  # a private copy: a twin may not share constants (docs/interna
 class Tails:
     """What the tails of all queues hold together."""
 
-    __slots__ = ("bytes_max", "held", "queues")
+    __slots__ = ("bytes_max", "held", "queues", "written")
 
     def __init__(self, bytes_max: int) -> None:
         """`bytes_max` 0: nothing is held, every entry is written at once."""
@@ -32,6 +32,8 @@ class Tails:
         """Bytes in all tails."""
         self.queues: OrderedDict[QueueTail, None] = OrderedDict()
         """Queues that have a tail; the one that began first comes first."""
+        self.written: dict[QueueTail, None] = {}
+        """Queues whose files got entries since a look found no sync due; in order, so that simulations repeat."""
 
     @property
     def is_over(self) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
+from rocketlake.store.consume_queue.entry import ENTRY_SIZE, pack_entry
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.consume_queue.tail import Tails
+from rocketlake.store.mapped_file import PAGE
 from rocketlake.store.mapped_file_list import FlushJob
 from rocketlake.store.removal import Removal
 
@@ -38,6 +42,11 @@ def put(table: ConsumeQueueTable, topic: str, queue_id: int, physical: int) -> i
 
 def jobs(table: ConsumeQueueTable, least_pages: int = 0) -> list[FlushJob]:
     return [job for job in table.to_flush(least_pages) if job is not None]
+
+
+def write_tails(table: ConsumeQueueTable) -> None:
+    while not table.write_tails():
+        pass
 
 
 def test_offsets_of_a_queue_are_dense_and_its_own() -> None:
@@ -164,6 +173,75 @@ def test_few_pages_can_wait() -> None:
     put(table, "A", 0, 0)
     assert jobs(table, 2) == []
     assert len(jobs(table, 0)) == 1
+
+
+def test_a_round_looks_only_at_queues_that_were_written_since_the_last_one() -> None:
+    table = ConsumeQueueTable(FOLDER, MemoryFiles(), file_size=4 * PAGE)
+    for number in range(100):
+        put(table, "A", number, number * 100)
+    write_tails(table)
+    assert list(table.to_flush(2)) == [None] * 100
+    assert list(table.to_flush(2)) == []
+    table.append_run(table.find_or_make("A", 7), 1, pack_entry(10_000, 100, 0) * (2 * PAGE // ENTRY_SIZE), 10_100)
+    assert list(table.to_flush(2)) == []  # they are in memory, where no sync finds them
+    write_tails(table)
+    (job,) = table.to_flush(2)
+    assert job is not None
+    assert len(list(table.to_flush(2))) == 1  # until that sync is done
+    job.run()
+    job.done()
+    assert list(table.to_flush(2)) == [None]
+    assert list(table.to_flush(2)) == []
+    assert len(jobs(table)) == 99  # no thorough round passes over the others
+
+
+def test_a_queue_whose_sync_was_not_done_is_looked_at_again_behind_a_kill_too() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    table.append_run(table.find_or_make("A", 0), 0, pack_entry(0, 100, 0) * (FILE_SIZE // ENTRY_SIZE), 100)
+    write_tails(table)
+    assert [len(jobs(table, 2)) for _ in range(3)] == [1, 1, 1]
+    assert len(jobs(reopened(disk, clean=False), 2)) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_round_finds_what_a_look_at_all_queues_finds(seed: int) -> None:
+    """Runs of all sizes, gaps, tails that give way, cuts, topics that go: no queue that is due is left out."""
+    chance = random.Random(seed)
+    disk = MemoryFiles()
+    table = ConsumeQueueTable(FOLDER, disk, file_size=4 * PAGE, tail_bytes_max=chance.choice([0, 3 * PAGE]))
+    physical, due = 0, 0
+    for _ in range(300):
+        topic, number = chance.choice("AB"), chance.randrange(6)
+        match chance.randrange(12):
+            case 0:
+                write_tails(table)
+            case 1:
+                table.truncate_after(PhysicalOffset(physical - chance.choice([100, 3_000, 20_000])))
+                table.flush()  # as a cut of the log does before anything is appended
+            case 2 if chance.randrange(4) == 0 and table.forget_topic(topic):
+                Removal(disk, AWAY).take(FOLDER / topic).remove()
+            case 3 | 4:
+                all_due = sum(queue.to_flush(2) is not None for queue in table)
+                is_thorough = chance.randrange(4) == 0
+                found = jobs(table, 0 if is_thorough else 2)
+                assert is_thorough or len(found) == all_due
+                due += all_due
+                for job in found:
+                    if chance.randrange(3):
+                        job.run()
+                        job.done()
+            case 5:
+                offset = table.find_or_make(topic, number).max_offset + chance.choice([1, 300, 700])
+                table.append(topic, number, QueueOffset(offset), PhysicalOffset(physical), 100, 0)
+                physical += 100
+            case _:
+                count = chance.choice([1, 5, 150, 300, 900])
+                queue = table.find_or_make(topic, number)
+                entries = b"".join(pack_entry(physical + at * 100, 100, 0) for at in range(count))
+                physical += count * 100
+                table.append_run(queue, queue.max_offset, entries, PhysicalOffset(physical))
+    assert due > 20
 
 
 def test_a_failed_sync_is_reported_and_not_tried_again() -> None:
