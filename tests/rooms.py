@@ -24,7 +24,7 @@ ROOMS = {
     " integration/test_faults_in_duties.py integration/test_loop_disk.py integration/test_stalled_disk.py",
     "broker": "unit/broker scenarios property/test_producer_sequences.py property/test_table_copies.py"
     " parity/test_plain_pulls.py parity/test_plain_requests.py parity/test_plain_sends.py parity/test_marked_batches.py"
-    " parity/test_due_runs.py parity/test_entry_runs.py"
+    " parity/test_due_runs.py parity/test_entry_runs.py parity/test_lite_runs.py"
     " parity/test_plain_acks.py parity/test_plain_pops.py parity/test_plain_ends.py"
     " integration/test_bad_*.py integration/test_before_registration.py integration/test_broker_*.py"
     " integration/test_cold_reads.py integration/test_failing_masters.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -13,7 +13,9 @@ import pytest
 
 from rocketlake import ClientConfig, LiteSimpleConsumer
 from rocketlake.base.errors import LinkError
+from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.client.instance import ClientInstance
+from rocketlake.model.lite import Place
 from rocketlake.protocol.bodies.group import GroupEntry
 from rocketlake.protocol.bodies.lite import LiteAction
 from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
@@ -147,6 +149,30 @@ async def test_messages_from_before_are_read_after_it_in_their_order(lites: Lite
     await lites.take_all(set(range(2 * COUNT)))
     lites.check_order()
     assert await lites.pop() == []
+
+
+async def test_a_new_master_has_read_the_log_before(lites: LiteGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a slave: else lite topics would stand still while it reads a log of millions of them."""
+    await lites.send_all(*range(COUNT))
+    await lites.group.clock.run_for(1500)
+    noted = Counter[LightQueues]()
+    note = LightQueues._note
+
+    def watch(self: LightQueues, parent: str, lite: str, number: int, place: Place, **how: Any) -> None:
+        noted[self] += 1
+        note(self, parent, lite, number, place, **how)
+
+    monkeypatch.setattr(LightQueues, "_note", watch)
+    await lites.lose_the_master()
+    await lites.subscribe()
+    await lites.send_all(*range(COUNT, 2 * COUNT))
+    master = lites.group.brokers[lites.group.master]
+    assert not noted[master.lite.queues]
+    await lites.take_all(set(range(2 * COUNT)))
+    lites.check_order()
+    await lites.group.clock.run_for(1500)
+    others = {lites.group.brokers[host].lite.queues for host in lites.group.brokers} - {master.lite.queues}
+    assert any(noted[queues] >= COUNT for queues in others), "the other slave reads on"
 
 
 async def test_what_was_acknowledged_does_not_come_again_and_the_rest_does(lites: LiteGroup) -> None:

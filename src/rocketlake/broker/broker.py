@@ -30,7 +30,7 @@ from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.copies import Copies, Editions
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground, Seams
-from rocketlake.broker.wings.lite import Lite
+from rocketlake.broker.wings.lite import LightTable, Lite
 from rocketlake.broker.wings.membership import Membership
 from rocketlake.broker.wings.popping import Popping
 from rocketlake.broker.wings.reading import Reading
@@ -130,7 +130,8 @@ class Broker(Service):
         self.reading = Reading(ground, self.clients.consumers, self.cluster.master)
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
-        self.lite = Lite(ground)
+        self.light_table = LightTable(ground)
+        self.lite = Lite(ground, self.light_table)
         self.sending = Sending(ground, self.clients, self.transactions, self.lite)
         self.popping = Popping(ground, self.delay, self.lite)
         self.membership = Membership(ground, self.cluster, self) if ground.config.now.controller_mode else None
@@ -160,6 +161,7 @@ class Broker(Service):
             self.clients,
             self.delay,
             self.transactions,
+            self.light_table,
             self.lite,
             self.sending,
             self.popping,

@@ -1,6 +1,6 @@
 """Light queues: which lite topics there are, and where the newest message of each lies.
 
-Owns        the numbers of lite messages, the table of light queues, its making from the log at each start.
+Owns        the numbers of lite messages, the table of light queues, the reading of the log for it.
 Must not know   requests, who subscribes, how messages are handed out.
 
 A light queue has no file. Each of its messages names the one before it, so the place of the newest one is enough to
@@ -10,16 +10,20 @@ the same name that was deleted, or whose messages have expired, never come again
 A light queue without a message for as long as its parent says has expired: nobody reads it any more, and the next
 message begins a chain of its own. When its last message came lies in the log, so each replica and each start knows it.
 
+The table is made from the log. A slave reads on, so that it knows nearly all when it becomes the master; a master reads
+until it knows all, and then notes what it stores.
+
 Invariant: a number is given out only while the table holds all lite messages of the log.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from rocketlake.base.clock import Clock
@@ -44,14 +48,22 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.consume_queue.entry import unpack_entries
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult
 
+if TYPE_CHECKING:
+    from rocketlake.broker.lite import lite_run
+
 __all__ = ["LightQueues", "LiteMessage", "Newest", "number_of"]
 
-_ENTRIES = 64
+_ENTRIES = 256
+_ALONE = 64
+"""Messages read in one turn of the loop: by the kernel, and without it."""
 _SOME = 500
 _PAUSE_SECONDS = 0.05
+_FOLLOW_SECONDS = 1.0
+_NOWHERE = PhysicalOffset(-1)
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
 """Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
 _DIGITS = 19
@@ -84,6 +96,15 @@ class LiteMessage(NamedTuple):
     """The packed end of its light queue, 0 for a new one."""
 
 
+class _Read(NamedTuple):
+    """How far a queue of a parent was read."""
+
+    offset: QueueOffset
+    """Of the message to read next."""
+    last: PhysicalOffset
+    """Where the message before it lies: another one lies there if the topic was made anew."""
+
+
 class LightQueues(Service):
     """All light queues of a broker."""
 
@@ -100,9 +121,15 @@ class LightQueues(Service):
         """(Parent, lite topic) -> the packed ends that its unread messages have moved, the oldest first."""
         self._parents: set[str] = set()
         """The parents whose messages the table holds."""
+        self._read: dict[tuple[str, int], _Read] = {}
+        """(Parent, queue id) -> how far it was read. Not kept while the table is ready: all is in it then."""
+        self._reading = asyncio.Lock()
+        self._leads = False
         self._makings = 0
+        self.cutter: lite_run.LiteCutter | None = None
+        """See lite_run.pyx."""
         self.is_ready = False
-        """False while the table is made from the log."""
+        """True at a master whose table holds all lite messages."""
         self.on_message: Callable[[str, str], object] = lambda _parent, _lite: None
         """Called with parent and lite topic when there is a message to read."""
         self.on_ready: Callable[[], object] = lambda: None
@@ -113,14 +140,25 @@ class LightQueues(Service):
         return sum(map(len, self._ends.values()))
 
     async def start(self) -> None:
-        """Make the table from the log, beside other work."""
+        """Read the log beside other work, and go on reading until `lead`."""
         await super().start()
         self._make_anew()
+        self.every("follow", _FOLLOW_SECONDS, self._follow)
 
     async def stop(self) -> None:
         """Give no numbers from now on."""
-        self.is_ready = False
+        self.is_ready = self._leads = False
         await super().stop()
+
+    def lead(self) -> None:
+        """The broker is the master: give numbers once all of the log is read."""
+        self._leads = True
+        self._read_all()
+
+    def follow(self) -> None:
+        """The broker is a master no more. What it stored as one may be cut off its log: read anew."""
+        self._leads = False
+        self._make_anew()
 
     @property
     def first_number(self) -> int:
@@ -259,53 +297,101 @@ class LightQueues(Service):
                 del ends[key]
             yield len(gone)
 
-    # -- the start -----------------------------------------------------------------------------------------------------
+    # -- reading the log -----------------------------------------------------------------------------------------------
 
     def _make_anew(self) -> None:
-        self.is_ready = False
-        self._makings += 1
-        for table in (self._ends, self._unread, self._readable):
+        for table in (self._ends, self._read):
             table.clear()
         self._parents = {topic.name for topic in self._topics.all() if is_lite_topic(topic)}
-        if self.is_running:
+        self._read_all()
+
+    def _read_all(self) -> None:
+        """What was read stays; on a master the table is ready when it holds the rest, too."""
+        self.is_ready = False
+        self._makings += 1
+        for table in (self._unread, self._readable):
+            table.clear()
+        if self.is_running and self._leads:
             self.spawn("making", self._make(self._makings, self._store.max_physical_offset))
 
     async def _make(self, making: int, log_end: PhysicalOffset) -> None:
         while not self._store.is_complete or self._store.dispatched_offset < log_end:
             await self._clock.sleep(_PAUSE_SECONDS)
-        for parent in sorted(self._parents):
-            for queue_id in self._store.queues.queue_ids(parent):
-                await self._read_queue(parent, queue_id)
+        await self._read_on(making)
         if making == self._makings:
+            self._read.clear()
             self.is_ready = True
             self.on_ready()
 
-    async def _read_queue(self, parent: str, queue_id: int) -> None:
-        offset = await self._store.read(partial(self._store.min_offset, parent, queue_id))
-        end = self._store.max_offset(parent, queue_id)
-        while offset < end:
-            offset = await self._store.read(partial(self._read_some, parent, queue_id, offset))
+    async def _follow(self) -> None:
+        if not self._leads and self._store.is_complete:
+            await self._read_on(self._makings)
+
+    async def _read_on(self, making: int) -> None:
+        """Read all that can be read by now. It ends early when another making has begun."""
+        async with self._reading:
+            for parent in sorted(self._parents):
+                queue_ids = left = self._store.queues.queue_ids(parent)
+                while left and making == self._makings and parent in self._parents:
+                    for queue_id in left:
+                        await self._read_queue(parent, queue_id, making)
+                    left = [queue_id for queue_id in queue_ids if (parent, queue_id) not in self._read]
+
+    async def _read_queue(self, parent: str, queue_id: int, making: int) -> None:
+        offset, end = -1, self._store.max_offset(parent, queue_id)
+        while offset < end and making == self._makings:
+            offset = await self._store.read(partial(self._read_some, parent, queue_id, making))
             await self._clock.sleep(0)
 
-    def _read_some(self, parent: str, queue_id: int, offset: QueueOffset) -> QueueOffset:
-        """Note some messages of a queue; where the next one is. Raises NotInMemory."""
-        entries = self._store.queue_entries(parent, queue_id, offset, _ENTRIES)
-        for physical_offset, _size, _tag_code in entries:
-            message = read_message(self._store, PhysicalOffset(physical_offset))
-            if message is not None and message.topic == parent:
-                self._note(parent, message, Place(queue_id, offset))
-            offset = QueueOffset(offset + 1)
-        return offset if entries else self._store.max_offset(parent, queue_id)
+    def _read_some(self, parent: str, queue_id: int, making: int) -> QueueOffset:
+        """Note some messages of a queue, from where it was read to; where the next one is. Raises NotInMemory.
 
-    def _note(self, parent: str, message: StoredMessage, place: Place) -> None:
+        Messages may be noted again: that changes nothing. A topic that was made anew is forgotten.
+        """
+        end = self._store.max_offset(parent, queue_id)
+        if making != self._makings or parent not in self._parents:
+            return end
+        first = self._store.min_offset(parent, queue_id)
+        read = self._read.get((parent, queue_id), _Read(first, _NOWHERE))
+        if read.last != _NOWHERE and read.offset > first:
+            before = self._store.queue_entries(parent, queue_id, QueueOffset(read.offset - 1), 1)
+            if not before or before[0][0] != read.last:
+                self._forget(parent)
+                return end
+        offset = max(first, read.offset)
+        packed = self._store.packed_entries(parent, queue_id, offset, _ENTRIES)
+        entries = unpack_entries(packed)
+        found, taken = self.cutter.cut(packed, parent.encode()) if self.cutter is not None else ([], 0)
+        for i, each in enumerate(found):
+            if each is not None:
+                lite, number, has_before, store_ms = each
+                place = Place(queue_id, offset + i)
+                self._note(parent, lite, number, place, store_ms=store_ms, is_first=not has_before)
+        if not taken:
+            for physical_offset, _size, _tag_code in entries[:_ALONE]:
+                message = read_message(self._store, physical_offset)
+                if message is not None and message.topic == parent:
+                    self._note_message(parent, message, Place(queue_id, offset + taken))
+                taken += 1
+        if entries:
+            read = _Read(QueueOffset(offset + taken), entries[taken - 1][0])
+        elif offset < end:  # a hole
+            read = _Read(end, _NOWHERE)
+        self._read[parent, queue_id] = read
+        return read.offset
+
+    def _note_message(self, parent: str, message: StoredMessage, place: Place) -> None:
         lite, number = message.properties.get(names.LITE_TOPIC), number_of(message.properties)
-        if lite is None or number is None:
-            return
+        if lite is not None and number is not None:
+            is_first = names.LITE_BEFORE not in message.properties
+            self._note(parent, lite, number, place, store_ms=message.store_ms, is_first=is_first)
+
+    def _note(self, parent: str, lite: str, number: int, place: Place, *, store_ms: int, is_first: bool) -> None:
         ends, key = self._ends.setdefault(parent, {}), _key(lite)
         newest = _unpacked(ends[key]) if key in ends else Newest(0, 0, 0, place)
         if number >= newest.end:
-            newest = Newest(newest.first, number + 1, _seconds(message.store_ms), place)
-        if names.LITE_BEFORE not in message.properties:
+            newest = Newest(newest.first, number + 1, _seconds(store_ms), place)
+        if is_first:
             newest = newest._replace(first=max(newest.first, number))
         ends[key] = _packed(newest)
 
@@ -314,14 +400,20 @@ class LightQueues(Service):
         if topic is not None and is_lite_topic(topic) and name not in self._parents:
             self._parents.add(name)
             if self._store.queues.queue_ids(name):  # it was one before, perhaps, and has lite messages
-                self._make_anew()
+                self._read_all()
         elif topic is None and name in self._parents:
             self._parents.discard(name)
-            self._ends.pop(name, None)
+            self._forget(name)
             for key in [key for key in self._unread if key[0] == name]:
                 del self._unread[key]
             for each in [each for each in self._readable if each[0] == name]:
                 del self._readable[each]
+
+    def _forget(self, parent: str) -> None:
+        """Of what was read."""
+        self._ends.pop(parent, None)
+        for key in [key for key in self._read if key[0] == parent]:
+            del self._read[key]
 
 
 def number_of(properties: dict[str, str]) -> int | None:

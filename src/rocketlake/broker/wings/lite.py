@@ -1,4 +1,4 @@
-"""The wing of lite topics: light queues, subscriptions, pops of lite messages.
+"""The wings of lite topics: light queues, which a slave knows, too; subscriptions, pops of lite messages.
 
 Owns        how the parts of this wing are put together.
 Must not know   the work of the parts.
@@ -20,21 +20,32 @@ from rocketlake.broker.processors.lite_subscription import LiteSubscriptions
 from rocketlake.broker.processors.pop_lite import LiteHold, PopLite
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.wings.ground import Ground
-from rocketlake.broker.wings.wing import MasterWing
+from rocketlake.broker.wings.plain_runs import lite_runs
+from rocketlake.broker.wings.wing import MasterWing, Wing
 
-__all__ = ["Lite"]
-
+__all__ = ["LightTable", "Lite"]
 
 _PRUNE_SECONDS = 3600.0
+
+
+class LightTable(Wing):
+    """Knows the light queues, in either role: a slave that becomes the master need not read the whole log for it."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__("light-table", ground.clock)
+        self.queues = LightQueues(ground.config, ground.store, ground.topics, ground.clock)
+        self.queues.cutter = lite_runs(ground)
+        self.listeners = (self.queues,)
+        self.adopt(self.queues)
 
 
 class Lite(MasterWing):
     """Serves lite topics. It starts before the wing of sends, which number lite messages."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, table: LightTable) -> None:
         super().__init__("lite", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
-        self.queues = queues = LightQueues(config, store, ground.topics, clock)
+        self.queues = queues = table.queues
         self.subscriptions = Subscriptions(clock)
         self._orders = OrderTable(ground.table_path("liteOrderInfo.json"), ground.seams.files, clock)
         self._reads = LightReads(store, queues)
@@ -63,7 +74,6 @@ class Lite(MasterWing):
         self._topics = ground.topics
         ground.topics.on_change.append(self._topic_changed)
         store.after_cut.append(lambda _end: self._forget_all())
-        self.listeners = (queues,)
         expiry = LiteExpiry(
             config=config,
             queues=queues,
@@ -88,13 +98,19 @@ class Lite(MasterWing):
             clock=clock,
         )
         self.rows = tuple(lite_rows(pop, changes, admin))
-        self.adopt(queues, self.subscriptions, expiry, self.hold)
+        self.adopt(self.subscriptions, expiry, self.hold)
 
     async def start(self) -> None:
         """Begin to hold, also after a stop."""
         self.hold.is_closed = False
         await super().start()
+        self.queues.lead()
         self.every("prune", _PRUNE_SECONDS, self._orders.prune)
+
+    async def stop(self) -> None:
+        """Give no numbers from now on."""
+        self.queues.follow()
+        await super().stop()
 
     def follow(self) -> None:
         """Clients subscribe at the new master."""

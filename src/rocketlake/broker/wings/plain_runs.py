@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rocketlake.broker.delay import entry_run
     from rocketlake.broker.delay.due_runs import DueRuns
     from rocketlake.broker.hot.end_runs import EndRuns
+    from rocketlake.broker.lite import lite_run
     from rocketlake.broker.pop.plain_reads import PlainReads
     from rocketlake.broker.pop.point_runs import PointRuns
 
@@ -38,6 +39,7 @@ __all__ = [
     "due_runs",
     "end_runs",
     "entry_runs",
+    "lite_runs",
     "one_of",
     "plain_reads",
     "point_runs",
@@ -58,6 +60,7 @@ _KERNELS = (
     "rocketlake.broker.hot.plain_send",
     "rocketlake.broker.hot.plain_pull",
     "rocketlake.broker.hot.signed_frames",
+    "rocketlake.broker.lite.lite_run",
     "rocketlake.broker.pop.revive_record",
     "rocketlake.store.log_window",
     "rocketlake.store.plain_fetch",
@@ -120,6 +123,16 @@ def entry_runs(ground: Ground) -> entry_run.EntryCutter | None:
     rules = ground.timer_rules
     log = log_window.LogWindow(ground.store.fetch.window)
     return entry_run.EntryCutter(log, rules.precision_ms, rules.roll_ms)
+
+
+def lite_runs(ground: Ground) -> lite_run.LiteCutter | None:
+    """Reads plain lite messages for the table of light queues."""
+    if not are_there():
+        return None
+    from rocketlake.broker.lite import lite_run
+    from rocketlake.store import log_window
+
+    return lite_run.LiteCutter(log_window.LogWindow(ground.store.fetch.window))
 
 
 def pull_run(ground: Ground, pull: Pull) -> Run | None:
