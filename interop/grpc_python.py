@@ -122,7 +122,7 @@ def push(config: Any, topic: str, group: str, count: str, expression: str, fails
 def subscribe_lite(consumer: Any, lites: str) -> None:
     """Subscribe to these lite topics. The client refuses that until the answer to its settings has come."""
     deadline = time.monotonic() + WAIT_SECONDS
-    for each in lites.split(","):
+    for each in filter(None, lites.split(",")):
         while True:
             try:
                 consumer.subscribe_lite(each)

@@ -181,6 +181,25 @@ async def test_each_way_to_send_keeps_a_lite_topic_at_one_broker(
     assert await received(consumer, 3) == {"a": ["1", "2", "3"]}
 
 
+async def test_a_consumer_of_a_wildcard_group_receives_from_all_lite_topics(
+    cluster: Standalone, producer: Producer
+) -> None:
+    namesrv = cluster.namesrv_address
+    async with Admin(namesrv=namesrv) as admin:
+        await admin.create_group("all", attributes=f"+lite.bind.topic={PARENT},+lite.sub.wildcard=true")
+    for number in range(30):
+        await producer.send(lite(f"lite-{number % 10}", str(number)))
+    async with LiteSimpleConsumer("all", PARENT, namesrv=namesrv) as consumer:
+        expected = {f"lite-{at}": [str(at), str(at + 10), str(at + 20)] for at in range(10)}
+        assert await received(consumer, 30) == expected
+        waiting = asyncio.create_task(received(consumer, 1))
+        await producer.send(lite("new", "1"))
+        assert await waiting == {"new": ["1"]}
+        with pytest.raises(RemoteError, match=r"gets all lite topics of sessions.*Cure.*-lite\.sub\.wildcard"):
+            await consumer.subscribe_lite("a")
+        assert consumer.lite_topics == set()
+
+
 async def test_the_blocking_twin(cluster: Standalone, producer: Producer) -> None:
     await producer.send(lite("a", "1"))
 

@@ -62,9 +62,9 @@ class LiteGroup:
         )
         assert (await self.through(self.client.ask(Code.UPDATE_AND_CREATE_TOPIC, header))).code == 0
 
-    async def make(self) -> None:
+    async def make(self, **attributes: str) -> None:
         await self.put_topic("+message.type=LITE")
-        body = GroupEntry(group_name="g", attributes={"+lite.bind.topic": PARENT}).encode()
+        body = GroupEntry(group_name="g", attributes={"+lite.bind.topic": PARENT, **attributes}).encode()
         assert (await self.through(self.client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))).code == 0
         await self.subscribe()
 
@@ -104,7 +104,9 @@ class LiteGroup:
 
     async def ack_some(self) -> None:
         """Acknowledge the first half of each lite topic, and wait until the slaves know it."""
-        popped = await self.pop()
+        popped: list[PoppedLite] = []
+        while {each.lite for each in popped} < set(LITES):
+            popped += await self.pop()
         for lite in LITES:
             of_lite = [each for each in popped if each.lite == lite]
             for each in of_lite[: len(of_lite) // 2]:
@@ -131,12 +133,15 @@ class LiteGroup:
             assert numbers == sorted(numbers), lite
 
 
-@pytest.fixture
-async def lites() -> AsyncIterator[LiteGroup]:
+KINDS = {"shared": {}, "exclusive": {"+lite.sub.model": "Exclusive"}, "wildcard": {"+lite.sub.wildcard": "true"}}
+
+
+@pytest.fixture(params=KINDS)
+async def lites(request: pytest.FixtureRequest) -> AsyncIterator[LiteGroup]:
     group = ReplicaGroup(3)
     await group.start()
     lites = LiteGroup(group)
-    await lites.make()
+    await lites.make(**KINDS[request.param])
     yield lites
     await group.stop()
 
@@ -294,6 +299,7 @@ class Load:
                 self.taken.add((popped.lite, number))
 
 
+@pytest.mark.parametrize("lites", ["shared", "exclusive"], indirect=True)
 async def test_our_own_consumer_goes_over_to_the_new_master(lites: LiteGroup) -> None:
     group = lites.group
     consumer = await our_consumer(lites)
@@ -337,6 +343,7 @@ async def receive(consumer: LiteSimpleConsumer, count: int) -> dict[str, list[in
     return found
 
 
+@pytest.mark.parametrize("lites", ["shared"], indirect=True)
 async def test_our_own_consumer_waits_out_a_master_that_becomes_a_slave(lites: LiteGroup) -> None:
     """The old master goes on as a slave, which refuses its pops: the new one is found while the receive lasts."""
     group = lites.group

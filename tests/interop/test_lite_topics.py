@@ -69,3 +69,13 @@ async def test_a_lite_topic_of_an_exclusive_group_goes_from_one_push_consumer_to
     await create(grpc, "Alone", "alone", **{"+lite.sub.model": "Exclusive"})
     told = run_driver("GrpcLite", "exclusive", grpc.endpoint, "Alone", "alone", peer="grpc520", timeout=250)
     assert told == {"left": 1, "others": 0, "first": 3, "second": 1}
+
+
+async def test_consumers_of_a_wildcard_group_get_all_lite_topics(grpc: Grpc, apache_jars: None) -> None:
+    await create(grpc, "All", "all", **{"+lite.sub.wildcard": "true"})
+    send(grpc, "All", "a:1", "b:1", "a:2")
+    received = grpc.run("lite", "All", "all", "3", "", "ack")
+    assert shown(received, "received") == [("a:1", 1), ("a:2", 1), ("b:1", 1)]
+    await create(grpc, "Pushed", "pushed", **{"+lite.sub.wildcard": "true"})
+    told = run_driver("GrpcLite", "wildcard", grpc.endpoint, "Pushed", "pushed", peer="grpc520", timeout=250)
+    assert told == {"got": 60}

@@ -8,7 +8,7 @@ import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
 import org.apache.rocketmq.client.apis.producer.Producer;
 
-/** Apache's Java client for gRPC, two lite push consumers of a group: exclusive; the last line is the result. */
+/** Apache's Java client for gRPC, two lite push consumers of a group: exclusive, wildcard; the last line is the result. */
 public class GrpcLite {
     static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
     static final int WAIT_MS = 60_000;
@@ -24,6 +24,7 @@ public class GrpcLite {
         LitePushConsumer other = consumer(configuration, topic, group, second);
         switch (what) {
             case "exclusive": exclusive(producer, topic, one, first, other, second); break;
+            case "wildcard": wildcard(producer, topic, first, second); break;
             default: throw new IllegalArgumentException(what);
         }
         System.exit(0);
@@ -49,6 +50,16 @@ public class GrpcLite {
         while (!condition.getAsBoolean() && System.currentTimeMillis() < end) {
             Thread.sleep(20);
         }
+    }
+
+    /** Messages of many lite topics, which nobody subscribes to: how many the two got together. */
+    static void wildcard(Producer producer, String topic, AtomicInteger first, AtomicInteger second) throws Exception {
+        for (int number = 0; number < 60; number++) {
+            send(producer, topic, "lite-" + number % 20, Integer.toString(number));
+        }
+        until(() -> first.get() + second.get() >= 60);
+        Thread.sleep(1000);
+        System.out.println("got=" + (first.get() + second.get()));
     }
 
     /** A lite topic of one is taken by the other, then by the first again: how many messages each got at each owner. */

@@ -18,6 +18,8 @@ __all__ = [
     "LITE_BIND",
     "LITE_CHARS",
     "LITE_CHARS_MAX",
+    "LITE_EVENTS",
+    "LITE_EVENTS_DEFAULT",
     "LITE_EXCLUSIVE",
     "LITE_LIFE",
     "LITE_MINUTES_MAX",
@@ -27,6 +29,7 @@ __all__ = [
     "LITE_QUOTA_DEFAULT",
     "LITE_RESET_EXCLUSIVE",
     "LITE_RESET_UNSUBSCRIBE",
+    "LITE_WILDCARD",
     "Place",
     "is_lite_name",
     "is_lite_topic",
@@ -47,6 +50,11 @@ _DIGITS = 10
 LITE_QUOTA: Final = "lite.sub.client.quota"
 """Attribute of a group: most lite topics of one of its clients; below 0: any number."""
 LITE_QUOTA_DEFAULT: Final = 2000
+LITE_WILDCARD: Final = "lite.sub.wildcard"
+"""Attribute of a group that gets all lite topics of its parent, whatever it says."""
+LITE_EVENTS: Final = "lite.sub.client.max.event.cnt"
+"""Attribute of a wildcard group: most lite topics that wait for its clients in memory."""
+LITE_EVENTS_DEFAULT: Final = 400
 LITE_MODEL: Final = "lite.sub.model"
 """Attribute of a group: LITE_EXCLUSIVE if each lite topic belongs to one of its clients at a time."""
 LITE_EXCLUSIVE: Final = "Exclusive"

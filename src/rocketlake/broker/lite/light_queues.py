@@ -55,7 +55,7 @@ from rocketlake.store.results import PutMessage, PutResult
 if TYPE_CHECKING:
     from rocketlake.broker.lite import lite_run
 
-__all__ = ["LightQueues", "LiteMessage", "Newest", "number_of"]
+__all__ = ["LightQueues", "LiteMessage", "Newest", "lite_messages", "number_of"]
 
 _ENTRIES = 256
 _ALONE = 64
@@ -353,11 +353,9 @@ class LightQueues(Service):
             return end
         first = self._store.min_offset(parent, queue_id)
         read = self._read.get((parent, queue_id), _Read(first, _NOWHERE))
-        if read.last != _NOWHERE and read.offset > first:
-            before = self._store.queue_entries(parent, queue_id, QueueOffset(read.offset - 1), 1)
-            if not before or before[0][0] != read.last:
-                self._forget(parent)
-                return end
+        if not self._is_same(parent, queue_id, read, first):
+            self._forget(parent)
+            return end
         offset = max(first, read.offset)
         packed = self._store.packed_entries(parent, queue_id, offset, _ENTRIES)
         entries = unpack_entries(packed)
@@ -367,18 +365,24 @@ class LightQueues(Service):
                 lite, number, has_before, store_ms = each
                 place = Place(queue_id, offset + i)
                 self._note(parent, lite, number, place, store_ms=store_ms, is_first=not has_before)
-        if not taken:
-            for physical_offset, _size, _tag_code in entries[:_ALONE]:
-                message = read_message(self._store, physical_offset)
-                if message is not None and message.topic == parent:
-                    self._note_message(parent, message, Place(queue_id, offset + taken))
-                taken += 1
+        if entries and not taken:
+            messages, next_offset = lite_messages(self._store, parent, queue_id, offset)
+            for place, message in messages:
+                self._note_message(parent, message, place)
+            taken = next_offset - offset
         if entries:
             read = _Read(QueueOffset(offset + taken), entries[taken - 1][0])
         elif offset < end:  # a hole
             read = _Read(end, _NOWHERE)
         self._read[parent, queue_id] = read
         return read.offset
+
+    def _is_same(self, parent: str, queue_id: int, read: _Read, first: QueueOffset) -> bool:
+        """False if the queue is not the one that was read, as its topic was made anew. Raises NotInMemory."""
+        if read.last == _NOWHERE or read.offset <= first:
+            return read.offset <= self._store.max_offset(parent, queue_id)
+        before = self._store.queue_entries(parent, queue_id, QueueOffset(read.offset - 1), 1)
+        return bool(before) and before[0][0] == read.last
 
     def _note_message(self, parent: str, message: StoredMessage, place: Place) -> None:
         lite, number = message.properties.get(names.LITE_TOPIC), number_of(message.properties)
@@ -414,6 +418,20 @@ class LightQueues(Service):
         self._ends.pop(parent, None)
         for key in [key for key in self._read if key[0] == parent]:
             del self._read[key]
+
+
+def lite_messages(
+    store: MessageStore, parent: str, queue_id: int, offset: QueueOffset
+) -> tuple[list[tuple[Place, StoredMessage]], QueueOffset]:
+    """Some messages of a queue of a parent, and where the next one is. Raises NotInMemory."""
+    found = []
+    entries = store.queue_entries(parent, queue_id, offset, _ALONE)
+    for place, (physical_offset, _size, _tag_code) in enumerate(entries, offset):
+        message = read_message(store, PhysicalOffset(physical_offset))
+        if message is not None and message.topic == parent:
+            found.append((Place(queue_id, place), message))
+    end = QueueOffset(offset + len(entries)) if entries else store.max_offset(parent, queue_id)
+    return found, end
 
 
 def number_of(properties: dict[str, str]) -> int | None:

@@ -15,11 +15,15 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.net.request import Asker
 
-__all__ = ["Subscriber", "Subscriptions"]
+__all__ = ["EVERYTHING", "Subscriber", "Subscriptions"]
 
 _SWEEP_SECONDS = 30.0
 _SILENT_SECONDS = 180.0
 """RocketMQ's liteSubscriptionCheckTimeoutMills."""
+
+
+EVERYTHING = "*"
+"""What a client of a wildcard group subscribes to: no lite topic has this name."""
 
 
 class Subscriber:
@@ -45,6 +49,18 @@ class Subscriber:
         """Its place among all subscribers, and where its pops wait."""
         return self.client_id, self.group
 
+    def blocked(self, _lite: str, _free_ms: int) -> None:
+        """Its messages are in flight until then: it is looked at each time."""
+
+    def handed(self, lite: str, _free_ms: int) -> None:
+        """Messages of it were handed out: the others come first next time."""
+        del self.ready[lite]
+        self.ready[lite] = None
+
+    def done(self, lite: str) -> None:
+        """There is nothing to read, and nothing in flight."""
+        del self.ready[lite]
+
 
 class Subscriptions(Service):
     """Of one broker."""
@@ -58,6 +74,8 @@ class Subscriptions(Service):
         """Lite topics of all subscribers."""
         self.wake: Callable[[tuple[str, str]], object] = lambda _key: None
         """Called with the key of a subscriber that has something to read."""
+        self.noted: Callable[[str, str, str | None], object] = lambda _parent, _lite, _group: None
+        """Called with all that is noted."""
 
     async def start(self) -> None:
         """Forget those that are silent, from now on."""
@@ -143,6 +161,7 @@ class Subscriptions(Service):
             if group is None or group == subscriber.group:
                 subscriber.ready[lite] = None
                 self.wake(subscriber.key)
+        self.noted(parent, lite, group)
 
     def __iter__(self) -> Iterator[Subscriber]:
         return iter(list(self._subscribers.values()))

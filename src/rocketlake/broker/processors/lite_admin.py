@@ -21,7 +21,7 @@ from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
-from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
+from rocketlake.broker.lite.subscriptions import EVERYTHING, Subscriber, Subscriptions
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.lite import LITE_BIND, LITE_QUEUE, is_lite_topic, light_queue, lite_minutes, split_light_queue
@@ -123,13 +123,11 @@ class LiteAdmin:
         parent, lite = self._parent(header.parent_topic).name, header.lite_topic
         self._queues.check_ready()
         newest = self._queues.newest(parent, lite)
+        subscribers = self._subscriptions.of_lite(parent, lite) + self._subscriptions.of_lite(parent, EVERYTHING)
         answer = LiteTopicInfo(
             parent_topic=parent,
             lite_topic=lite,
-            subscriber=[
-                LiteClient(client_id=each.client_id, group=each.group)
-                for each in self._subscriptions.of_lite(parent, lite)[:_NAMES_MAX]
-            ],
+            subscriber=[LiteClient(client_id=each.client_id, group=each.group) for each in subscribers[:_NAMES_MAX]],
             sharding_to_broker=newest is not None,
         )
         if newest is not None:

@@ -18,7 +18,8 @@ from itertools import islice
 
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.lite.progress import LiteProgress
-from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
+from rocketlake.broker.lite.subscriptions import EVERYTHING, Subscriber, Subscriptions
+from rocketlake.broker.lite.wildcards import ALL_CLIENTS, WildcardGroups
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.model.group import GroupConfig
@@ -30,12 +31,13 @@ from rocketlake.model.lite import (
     LITE_QUOTA_DEFAULT,
     LITE_RESET_EXCLUSIVE,
     LITE_RESET_UNSUBSCRIBE,
+    LITE_WILDCARD,
     is_lite_name,
 )
 from rocketlake.net.request import Asker, Reply, Request
 from rocketlake.protocol.bodies.lite import LiteAction, LiteOffset, LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.lite import NotifyUnsubscribeLiteHeader
+from rocketlake.protocol.headers.lite import NotifyUnsubscribeLiteHeader, PopLiteHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -50,11 +52,17 @@ class LiteSubscriptions:
     """Serves changes."""
 
     def __init__(
-        self, config: LiveConfig, rights: LiteRights, subscriptions: Subscriptions, progress: LiteProgress
+        self,
+        config: LiveConfig,
+        rights: LiteRights,
+        subscriptions: Subscriptions,
+        wildcards: WildcardGroups,
+        progress: LiteProgress,
     ) -> None:
         self._config = config
         self._rights = rights
         self._subscriptions = subscriptions
+        self._wildcards = wildcards
         self._progress = progress
 
     def change(self, request: Request) -> Reply:
@@ -90,15 +98,23 @@ class LiteSubscriptions:
 
     def _add(self, entry: LiteSubscription, found: Subscriber | None, asker: Asker) -> None:
         group = self._rights.subscribing(entry.topic, entry.group)
-        given = set(entry.lite_topic_set)
+        takes_all = LITE_WILDCARD in group.attributes
+        if takes_all and entry.action is LiteAction.PARTIAL_ADD:
+            raise Refused(
+                f"group {group.name} gets all lite topics of {entry.topic}, and its clients subscribe to none of them",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                hint=f"just receive, or `rocketlake group alter {group.name} --attribute -{LITE_WILDCARD}`",
+            )
+        given = {EVERYTHING} if takes_all else set(entry.lite_topic_set)
         had = found.lites if found is not None and found.parent == entry.topic else set[str]()
         is_whole = entry.action is LiteAction.COMPLETE_ADD
         new = given - had
         after = len(given) if is_whole else len(had) + len(new)
+        _check_names(new - {EVERYTHING} if takes_all else new)
         self._check(group, new, after, after - len(had))
         subscriber = self._subscriptions.find_or_add(entry.client_id, entry.group, entry.topic)
         subscriber.asker = asker
-        if group.attributes.get(LITE_MODEL) == LITE_EXCLUSIVE:
+        if group.attributes.get(LITE_MODEL) == LITE_EXCLUSIVE and not takes_all:
             if is_whole:
                 given = self._leave_to_others(subscriber, given)
                 new = given - had
@@ -126,6 +142,18 @@ class LiteSubscriptions:
                 self._progress.begin_at(subscriber.group, subscriber.parent, lite, _FIRST)
         _tell(lost)
 
+    def join(self, header: PopLiteHeader, asker: Asker) -> None:
+        """A client of a wildcard group asks for messages: it subscribes to all lite topics by that. Refused."""
+        found = self._subscriptions.find(header.client_id, header.consumer_group)
+        if found is None or found.parent != header.topic or EVERYTHING not in found.lites:
+            entry = LiteSubscription(
+                action=LiteAction.COMPLETE_ADD,
+                client_id=header.client_id,
+                group=header.consumer_group,
+                topic=header.topic,
+            )
+            self._add(entry, found, asker)
+
     def look(self, subscriber: Subscriber, lites: Collection[str]) -> None:
         """Have a subscriber read what is there of these lite topics."""
         has_more = self._progress.has_more
@@ -134,20 +162,21 @@ class LiteSubscriptions:
             subscriber.ready.update(dict.fromkeys(ready))
             self._subscriptions.wake(subscriber.key)
 
+    def look_anew(self, subscriber: Subscriber) -> None:
+        """Have a subscriber read what is there of all that it subscribes to."""
+        self.look(subscriber, subscriber.lites)
+        if EVERYTHING in subscriber.lites:
+            self._wildcards.look_anew(subscriber.group)
+
     def look_at_all(self) -> None:
         """All light queues are known now."""
         self._progress.lower_to_ends()
         for subscriber in self._subscriptions:
             self.look(subscriber, subscriber.lites)
+            if EVERYTHING in subscriber.lites:
+                self._subscriptions.wake((ALL_CLIENTS, subscriber.group))
 
     def _check(self, group: GroupConfig, new: Collection[str], of_client: int, more: int) -> None:
-        wrong = next((lite for lite in new if not is_lite_name(lite)), None)
-        if wrong is not None:
-            raise Refused(
-                f"the lite topic {wrong[:80]!r} is no name of one",
-                code=ResponseCode.ILLEGAL_OPERATION,
-                hint=f"use 1 to {LITE_CHARS_MAX} letters, digits, - and _",
-            )
         most = self._config.now.lite_subscriptions_max
         if more > 0 and self._subscriptions.count + more > most:
             raise Refused(
@@ -162,6 +191,16 @@ class LiteSubscriptions:
                 code=ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
                 hint=f"unsubscribe from some, or `rocketlake group alter {group.name} --attribute +{LITE_QUOTA}=...`",
             )
+
+
+def _check_names(lites: Iterable[str]) -> None:
+    wrong = next((lite for lite in lites if not is_lite_name(lite)), None)
+    if wrong is not None:
+        raise Refused(
+            f"the lite topic {wrong[:80]!r} is no name of one",
+            code=ResponseCode.ILLEGAL_OPERATION,
+            hint=f"use 1 to {LITE_CHARS_MAX} letters, digits, - and _",
+        )
 
 
 def _tell(lost: Iterable[tuple[Subscriber, str]]) -> None:

@@ -6,6 +6,8 @@ Must not know   the checks (rights/lite.py), how a light queue is read (lite/lig
 
 A lite topic stays among those worth a look until nothing of it is left and nothing is in flight. So a message that is
 not acknowledged in time comes again by itself.
+
+In a wildcard group a pop is a subscription, and the pops of all its clients wait at one place for what is there.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from rocketlake.broker.held.waiting_pops import LOADS_MAX, WaitingPops
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import Subscriber, Subscriptions
+from rocketlake.broker.lite.wildcards import ALL_CLIENTS, WildcardGroup, WildcardGroups
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.model.pop import ORDER_REVIVE_QUEUE
-from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.request import HELD, Asker, Held, Reply, Request
 from rocketlake.protocol.headers.lite import PopLiteHeader, PopLiteReplyHeader
 from rocketlake.protocol.limits import FRAME_BYTES_MAX
 from rocketlake.protocol.response_code import ResponseCode
@@ -37,7 +40,8 @@ __all__ = ["LiteHold", "PopLite"]
 _BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 
 LiteHold = WaitList[tuple[str, str]]
-"""Pops that wait, by client and group."""
+"""Pops that wait, by client and group; those of a wildcard group without the client."""
+_Source = Subscriber | WildcardGroup
 
 
 @dataclass(slots=True)
@@ -61,6 +65,8 @@ class PopLite:
         store: MessageStore,
         rights: LiteRights,
         subscriptions: Subscriptions,
+        join: Callable[[PopLiteHeader, Asker], object],
+        wildcards: WildcardGroups,
         reads: LightReads,
         progress: LiteProgress,
         hold: LiteHold,
@@ -68,11 +74,14 @@ class PopLite:
         is_ready: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`is_ready`: True once all light queues are known."""
+        """`join`: makes a client of a wildcard group a subscriber. `is_ready`: True once all light queues are known."""
         self._waiting = WaitingPops(store, hold, clock, lambda: config.now.held_pops_of_queue_max)
         self._store = store
         self._rights = rights
+        self._hold = hold
         self._subscriptions = subscriptions
+        self._join = join
+        self._wildcards = wildcards
         self._reads = reads
         self._progress = progress
         self._stats = stats
@@ -87,39 +96,55 @@ class PopLite:
     def _serve(self, request: Request, header: PopLiteHeader, loads: int = 0) -> Reply | Held:
         try:
             self._rights.admit(header.topic, header.consumer_group, header.max_msg_num)
+            takes_all = self._rights.takes_all(header.consumer_group, header.topic)
+            if takes_all:
+                self._join(header, request.asker)
         except Refused as refused:
             return Reply(refused.code, remark=str(refused))
-        subscriber = self._subscriptions.find(header.client_id, header.consumer_group)
         pop_ms = self._clock.now_ms()
         found = _Found()
-        if subscriber is not None and subscriber.parent == header.topic and self._is_ready():
-            self._read(header, subscriber, pop_ms, found)
+        source = self._source(header, takes_all)
+        if source is not None:
+            self._read(header, source, pop_ms, found)
         if found.records:
+            if isinstance(source, WildcardGroup) and source.ready:
+                self._hold.wake_one(source.key)
             self._stats.count_get(header.consumer_group, header.topic, len(found.records), found.size)
             return _answer(ResponseCode.SUCCESS, GetStatus.FOUND, header, pop_ms, found)
         if found.cold and loads < LOADS_MAX:
             return self._waiting.load(request, found.cold, partial(self._serve, header=header, loads=loads + 1))
-        key = header.client_id, header.consumer_group
+        key = (ALL_CLIENTS if takes_all else header.client_id, header.consumer_group)
         code = self._waiting.wait(request, header, key, found, partial(self._serve, header=header))
         return HELD if code is None else _answer(code, GetStatus.NO_MESSAGE_IN_QUEUE, header, pop_ms, found)
 
-    def _read(self, header: PopLiteHeader, subscriber: Subscriber, pop_ms: int, found: _Found) -> None:
+    def _source(self, header: PopLiteHeader, takes_all: bool) -> _Source | None:
+        """What says which lite topics are worth a look; None if none is."""
+        if takes_all:
+            return self._wildcards.of(header.consumer_group, header.topic) if self._is_ready() else None
+        subscriber = self._subscriptions.find(header.client_id, header.consumer_group)
+        is_there = subscriber is not None and subscriber.parent == header.topic and self._is_ready()
+        return subscriber if is_there else None
+
+    def _read(self, header: PopLiteHeader, source: _Source, pop_ms: int, found: _Found) -> None:
         count = max(1, header.max_msg_num)
-        for lite in list(subscriber.ready):
+        for lite in list(source.ready):
             if len(found.records) >= count or found.size + self._store.config.body_bytes_max > _BYTES_MAX:
                 break
-            self._read_one(header, subscriber, lite, count - len(found.records), pop_ms, found)
+            self._read_one(header, source, lite, count - len(found.records), pop_ms, found)
+        if isinstance(source, WildcardGroup):
+            found.free_ms = source.next_ms
 
     def _read_one(
-        self, header: PopLiteHeader, subscriber: Subscriber, lite: str, count: int, pop_ms: int, found: _Found
+        self, header: PopLiteHeader, source: _Source, lite: str, count: int, pop_ms: int, found: _Found
     ) -> None:
-        group, parent = subscriber.group, subscriber.parent
+        group, parent = source.group, source.parent
         key = self._progress.key(group, parent, lite)
         orders = self._progress.orders
         number = self._progress.next_number(key)
         free_ms = orders.blocked_until(key, header.attempt_id)
         if free_ms:
             found.free_ms = min(free_ms, found.free_ms or free_ms)
+            source.blocked(lite, free_ms)
             return
         read = self._reads.read(group, parent, lite, number, count, _BYTES_MAX - found.size)
         if read.records:
@@ -129,14 +154,13 @@ class PopLite:
             found.size += read.size
             if read.numbers[0] > number:  # the messages before it have expired
                 self._progress.move(key, read.numbers[0])
-            del subscriber.ready[lite]
-            subscriber.ready[lite] = None  # the others come first next time
+            source.handed(lite, pop_ms + header.invisible_time)
         elif read.cold:
             found.cold = read.cold
         elif read.is_more:
             found.is_more = True
         else:
-            del subscriber.ready[lite]
+            source.done(lite)
 
 
 def _answer(code: int, status: GetStatus, header: PopLiteHeader, pop_ms: int, found: _Found) -> Reply:

@@ -12,12 +12,10 @@ from rocketlake.broker.rights.pop import check_pop, topic_to_pop
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.group import GroupConfig
-from rocketlake.model.lite import LITE_BIND, is_lite_topic
+from rocketlake.model.lite import LITE_BIND, LITE_WILDCARD, is_lite_topic
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LiteRights"]
-
-_NOT_SERVED = "lite.sub.wildcard"
 
 
 class LiteRights:
@@ -45,12 +43,6 @@ class LiteRights:
         """The group of a subscription; or Refused."""
         found = self._group(group)
         self.bound(parent, group)
-        if given := found.attributes.get(_NOT_SERVED):
-            raise Refused(
-                f"attribute {_NOT_SERVED}={given} of group {group} is not supported by this broker",
-                code=ResponseCode.ILLEGAL_OPERATION,
-                hint=f"take it away: -{_NOT_SERVED}",
-            )
         return found
 
     def bound(self, parent: str, group: str) -> None:
@@ -62,6 +54,11 @@ class LiteRights:
                 code=ResponseCode.INVALID_PARAMETER,
                 hint=f"`rocketlake group alter {group} --attribute +{LITE_BIND}={parent}`",
             )
+
+    def takes_all(self, group: str, parent: str) -> bool:
+        """True if the group gets all lite topics of this parent."""
+        found = self._groups.find(group)
+        return found is not None and LITE_WILDCARD in found.attributes and found.attributes.get(LITE_BIND) == parent
 
     def attribute(self, group: str, name: str) -> str:
         """An attribute of a group; "" without it, and without the group."""

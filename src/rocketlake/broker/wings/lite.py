@@ -14,6 +14,7 @@ from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import Subscriptions
+from rocketlake.broker.lite.wildcards import WildcardGroups
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.processors.lite_admin import LiteAdmin
 from rocketlake.broker.processors.lite_subscription import LiteSubscriptions
@@ -54,12 +55,15 @@ class Lite(MasterWing):
         self.hold: LiteHold = WaitList(
             "lite-hold", clock, ground.turns, config.now.held_pops_max, config.now.held_pulls_of_one_max
         )
-        changes = LiteSubscriptions(config, rights, self.subscriptions, progress)
+        self.wildcards = wildcards = WildcardGroups(store, rights, queues, progress, clock)
+        changes = LiteSubscriptions(config, rights, self.subscriptions, wildcards, progress)
         pop = PopLite(
             config=config,
             store=store,
             rights=rights,
             subscriptions=self.subscriptions,
+            join=changes.join,
+            wildcards=wildcards,
             reads=self._reads,
             progress=progress,
             hold=self.hold,
@@ -71,6 +75,8 @@ class Lite(MasterWing):
         queues.on_message = self.subscriptions.note
         queues.on_ready = changes.look_at_all
         self.subscriptions.wake = self.hold.wake
+        self.subscriptions.noted = wildcards.note
+        wildcards.wake_one = self.hold.wake_one
         self._topics = ground.topics
         ground.topics.on_change.append(self._topic_changed)
         store.after_cut.append(lambda _end: self._forget_all())
@@ -94,11 +100,11 @@ class Lite(MasterWing):
             reads=self._reads,
             progress=progress,
             subscriptions=self.subscriptions,
-            look=lambda subscriber: changes.look(subscriber, subscriber.lites),
+            look=changes.look_anew,
             clock=clock,
         )
         self.rows = tuple(lite_rows(pop, changes, admin))
-        self.adopt(self.subscriptions, expiry, self.hold)
+        self.adopt(self.subscriptions, wildcards, expiry, self.hold)
 
     async def start(self) -> None:
         """Begin to hold, also after a stop."""
@@ -118,10 +124,12 @@ class Lite(MasterWing):
         self._forget_all()
 
     def _forget_all(self) -> None:
+        self.wildcards.clear()
         self._reads.clear()
         self._orders.clear()
 
     def _topic_changed(self, topic: str) -> None:
         if self._topics.get(topic) is None:
             self.subscriptions.remove_parent(topic)
+            self.wildcards.remove_parent(topic)
             self._reads.clear()

@@ -45,7 +45,8 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
     """`await subscribe_lite("a")`, `await receive()`, do the work, `await ack(message)`.
 
     `topic`: the parent, to which the group is bound. Each lite topic is read in order: its next message comes when the
-    one before it is acknowledged. What is not acknowledged in time comes again.
+    one before it is acknowledged. What is not acknowledged in time comes again. In a wildcard group it receives from
+    all lite topics, and subscribes to none.
     """
 
     @spelled_out(LinkSettings)
