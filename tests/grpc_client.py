@@ -75,7 +75,9 @@ class GrpcClient:
     async def ack(self, topic: str, group: str, *messages: Any) -> Any:
         entries = [
             v2.AckMessageEntry(
-                message_id=each.system_properties.message_id, receipt_handle=each.system_properties.receipt_handle
+                message_id=each.system_properties.message_id,
+                receipt_handle=each.system_properties.receipt_handle,
+                lite_topic=each.system_properties.lite_topic or None,
             )
             for each in messages
         ]

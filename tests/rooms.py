@@ -50,7 +50,7 @@ ROOMS = {
     " integration/test_pitfalls.py integration/test_payload.py integration/test_transfer.py"
     " simulation/test_switch.py simulation/test_requests.py simulation/test_key_order.py"
     " integration/test_message_life.py golden/test_trace.py parity/test_batch_body.py parity/test_gathering.py"
-    " parity/test_message_check.py",
+    " parity/test_message_check.py interop/test_lite_groups_on_apache.py",
     "codec": "unit/codec property/test_codec_properties.py golden/test_records.py parity/test_checksum.py"
     " parity/test_column_batch.py parity/test_name_set.py parity/test_property_text.py parity/test_record*.py",
     "controller": "unit/controller scenarios/test_controllers.py histories/test_etcd.py"

@@ -110,7 +110,8 @@ class LiteSubscriptions:
         is_whole = entry.action is LiteAction.COMPLETE_ADD
         new = given - had
         after = len(given) if is_whole else len(had) + len(new)
-        _check_names(new - {EVERYTHING} if takes_all else new)
+        if not takes_all:
+            _check_names(new)
         self._check(group, new, after, after - len(had))
         subscriber = self._subscriptions.find_or_add(entry.client_id, entry.group, entry.topic)
         subscriber.asker = asker
