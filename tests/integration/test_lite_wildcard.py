@@ -145,6 +145,20 @@ async def test_a_restart_hands_out_what_was_not_acknowledged(tmp_path: Path) -> 
     await broker.stop()
 
 
+async def test_all_is_looked_at_again_when_the_light_queues_were_read_anew(broker: Broker, client: LiteClient) -> None:
+    """What came before that and could not be read yet is told to nobody."""
+    await put_all(client, "a:1")
+    await drained(client, 1)
+    waiting = asyncio.create_task(client.pop_lite(poll_ms=20_000))
+    await until(lambda: len(broker.lite.hold) == 1)
+    noted, broker.lite.subscriptions.noted = broker.lite.subscriptions.noted, lambda *_: None
+    await put_all(client, "a:2")
+    await until(lambda: broker.lite.queues.newest(PARENT, "a") is not None)
+    broker.lite.subscriptions.noted = noted
+    broker.lite.queues.on_ready()
+    assert shown(await waiting) == ["a:2"]
+
+
 async def test_a_list_of_lite_topics_is_refused(client: LiteClient) -> None:
     answer = await client.change_set(ADD, "a")
     assert (answer.code, "gets all lite topics" in (answer.remark or "")) == (Answer.ILLEGAL_OPERATION, True)

@@ -131,12 +131,12 @@ class WildcardGroups(Service):
             self._go_on(found)
         return found
 
-    def look_anew(self, group: str) -> None:
-        """Go through all messages again."""
-        found = self._groups.get(group)
-        if found is not None:
-            found.behind = self._all_of(found.parent)
-            self._go_on(found)
+    def look_anew(self, group: str | None = None) -> None:
+        """Go through all messages again, for this group or for all: some may have come unseen."""
+        for found in self._groups.values():
+            if group is None or group == found.group:
+                found.behind = self._all_of(found.parent)
+                self._go_on(found)
 
     def clear(self) -> None:
         """The broker is a slave from now on, or its log was cut."""

@@ -172,6 +172,7 @@ class LiteSubscriptions:
     def look_at_all(self) -> None:
         """All light queues are known now."""
         self._progress.lower_to_ends()
+        self._wildcards.look_anew()
         for subscriber in self._subscriptions:
             self.look(subscriber, subscriber.lites)
             if EVERYTHING in subscriber.lites:
