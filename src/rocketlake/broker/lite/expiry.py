@@ -26,7 +26,6 @@ from rocketlake.model.lite import LITE_BIND, split_light_queue
 
 __all__ = ["LiteExpiry"]
 
-_LINGER_SECONDS = 300.0
 _SOME = 500
 
 
@@ -60,7 +59,7 @@ class LiteExpiry(Service):
     async def _sweep(self) -> None:
         for parent in [topic.name for topic in self._topics.all()]:
             gone = 0
-            for count in self._queues.forget_expired(parent, _LINGER_SECONDS):
+            for count in self._queues.forget_expired(parent):
                 gone += count
                 await self._clock.sleep(0)
             if gone:

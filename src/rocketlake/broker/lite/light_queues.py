@@ -55,7 +55,7 @@ from rocketlake.store.results import PutMessage, PutResult
 if TYPE_CHECKING:
     from rocketlake.broker.lite import lite_run
 
-__all__ = ["LightQueues", "LiteMessage", "Newest", "lite_messages", "number_of"]
+__all__ = ["LINGER_SECONDS", "LightQueues", "LiteMessage", "Newest", "lite_messages", "number_of"]
 
 _ENTRIES = 256
 _ALONE = 64
@@ -63,6 +63,8 @@ _ALONE = 64
 _SOME = 500
 _PAUSE_SECONDS = 0.05
 _FOLLOW_SECONDS = 1.0
+LINGER_SECONDS = 300.0
+"""A light queue stays in the table for so long behind its end: see expiry.py."""
 _NOWHERE = PhysicalOffset(-1)
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
 """Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
@@ -144,6 +146,7 @@ class LightQueues(Service):
         await super().start()
         self._make_anew()
         self.every("follow", _FOLLOW_SECONDS, self._follow)
+        self.every("forget", lambda: self._config.now.lite_check_interval_ms / 1000, self._forget_as_slave)
 
     async def stop(self) -> None:
         """Give no numbers from now on."""
@@ -278,8 +281,8 @@ class LightQueues(Service):
         minutes = lite_minutes(topic) if topic is not None else -1
         return max(60.0 * minutes, self._config.now.lite_life_min_ms / 1000) if minutes > 0 else 0.0
 
-    def forget_expired(self, parent: str, linger_s: float) -> Iterator[int]:
-        """Drop the light queues of a parent that expired so long ago, some at each step; how many went at each.
+    def forget_expired(self, parent: str) -> Iterator[int]:
+        """Drop the light queues of a parent that expired LINGER_SECONDS ago, some at each step; how many went at each.
 
         The steps end when the table is made anew.
         """
@@ -288,9 +291,9 @@ class LightQueues(Service):
             return
         keys = list(ends)
         for first in range(0, len(keys), _SOME):
-            if not self.is_ready or making != self._makings:
+            if (self._leads and not self.is_ready) or making != self._makings:
                 return
-            oldest_s = self._clock.now_ms() / 1000 - life_s - linger_s
+            oldest_s = self._clock.now_ms() / 1000 - life_s - LINGER_SECONDS
             some = keys[first : first + _SOME]
             gone = [key for key in some if key in ends and _packed_second(ends[key]) < oldest_s]
             for key in gone:
@@ -326,6 +329,13 @@ class LightQueues(Service):
     async def _follow(self) -> None:
         if not self._leads and self._store.is_complete:
             await self._read_on(self._makings)
+
+    async def _forget_as_slave(self) -> None:
+        """On a master expiry.py does it, for it has more to forget."""
+        async with self._reading:  # what is read now may be of a light queue that goes on
+            for parent in sorted(self._parents):
+                for _ in () if self._leads else self.forget_expired(parent):
+                    await self._clock.sleep(0)
 
     async def _read_on(self, making: int) -> None:
         """Read all that can be read by now. It ends early when another making has begun."""

@@ -14,7 +14,7 @@ from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
 from rocketlake.model import property_names as names
-from rocketlake.model.lite import Place
+from rocketlake.model.lite import LITE_LIFE, Place
 from rocketlake.model.topic import TopicConfig
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
@@ -31,7 +31,8 @@ class World:
         self.clock = ManualClock()
         files = MemoryFiles(clock=self.clock)
         self.topics = TopicTable(ROOT / "topics.json", files, self.clock)
-        self.topics.put(TopicConfig(PARENT, read_queues=2, write_queues=2, attributes={"message.type": "LITE"}))
+        attributes = {"message.type": "LITE", LITE_LIFE: "15"}
+        self.topics.put(TopicConfig(PARENT, read_queues=2, write_queues=2, attributes=attributes))
         small = StoreConfig(index_enabled=False, commit_log_file_bytes=64 * 1024, consume_queue_file_bytes=2000)
         self.store = MessageStore(ROOT, small, files=files, clock=self.clock)
         self.queues = LightQueues(LiveConfig(BrokerConfig()), self.store, self.topics, self.clock)
@@ -96,3 +97,15 @@ async def test_a_master_that_follows_reads_anew(world: World) -> None:
     assert world.end("a") is None
     await world.clock.run_for(1500)
     assert world.end("a") == 6
+
+
+async def test_a_slave_forgets_what_has_expired(world: World) -> None:
+    world.copy("old", 1)
+    await world.clock.run_for(1500)
+    minute = 60_000
+    await world.clock.run_for(18 * minute)
+    world.copy("new", 2)
+    assert world.queues.has(PARENT, "old"), "it lingers"
+    await world.clock.run_for(4 * minute)
+    assert not world.queues.has(PARENT, "old")
+    assert world.queues.has(PARENT, "new")
