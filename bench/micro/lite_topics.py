@@ -16,6 +16,7 @@ from rocketlake.base.clock import SystemClock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.lite.lite_run import LiteCutter
 from rocketlake.broker.lite.subscriptions import Subscriptions
 from rocketlake.broker.topics.table import TopicTable
@@ -68,7 +69,8 @@ async def measure(root: Path, count: int) -> None:
     topic = TopicConfig(PARENT, attributes={"message.type": "LITE"})
     topics.put(topic)
     async with store:
-        queues = LightQueues(config, store, topics, clock)
+        messages = LiteMessages(store, LiteCutter(LogWindow(store.fetch.window)))
+        queues = LightQueues(config, store, topics, messages, clock)
         await queues.start()
         queues.lead()
         await until_ready(queues)
@@ -84,8 +86,7 @@ async def measure(root: Path, count: int) -> None:
         print(f"a subscription to one, 1,000 for each client: {(anonymous_bytes() - before) / count:.0f} bytes more")
         await queues.stop()
         began = time.process_time()
-        again = LightQueues(config, store, topics, clock)
-        again.cutter = LiteCutter(LogWindow(store.fetch.window))
+        again = LightQueues(config, store, topics, messages, clock)
         await again.start()
         again.lead()
         await until_ready(again)

@@ -14,6 +14,7 @@ import pytest
 from rocketlake import ClientConfig, LiteSimpleConsumer
 from rocketlake.base.errors import LinkError
 from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.lite_messages import Said
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.lite import Place
 from rocketlake.protocol.bodies.group import GroupEntry
@@ -163,9 +164,9 @@ async def test_a_new_master_has_read_the_log_before(lites: LiteGroup, monkeypatc
     noted = Counter[LightQueues]()
     note = LightQueues._note
 
-    def watch(self: LightQueues, parent: str, lite: str, number: int, place: Place, **how: Any) -> None:
+    def watch(self: LightQueues, parent: str, said: Said, place: Place) -> None:
         noted[self] += 1
-        note(self, parent, lite, number, place, **how)
+        note(self, parent, said, place)
 
     monkeypatch.setattr(LightQueues, "_note", watch)
     await lites.lose_the_master()

@@ -17,6 +17,7 @@ if not has_kernel("rocketlake.broker.lite.lite_run"):
 
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.lite.lite_run import LiteCutter
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import TopicConfig
@@ -53,9 +54,8 @@ messages = st.one_of(whole, whole, whole, st.lists(pairs, max_size=5)).map(
 async def table(
     store: MessageStore, topics: TopicTable, clock: ManualClock, *, in_runs: bool
 ) -> dict[str, dict[int, int]]:
-    queues = LightQueues(LiveConfig(BrokerConfig()), store, topics, clock)
-    if in_runs:
-        queues.cutter = LiteCutter(LogWindow(store.fetch.window))
+    messages = LiteMessages(store, LiteCutter(LogWindow(store.fetch.window)) if in_runs else None)
+    queues = LightQueues(LiveConfig(BrokerConfig()), store, topics, messages, clock)
     await queues.start()
     queues.lead()
     while not queues.is_ready:

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from rocketlake.base.clock import Clock
@@ -31,7 +31,7 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level, timer_property
-from rocketlake.broker.stored_message import read_message
+from rocketlake.broker.lite.lite_messages import LiteMessages, Said
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half
 from rocketlake.model import property_names as names
@@ -44,22 +44,14 @@ from rocketlake.model.lite import (
     light_queue,
     lite_minutes,
 )
-from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.consume_queue.entry import unpack_entries
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult
 
-if TYPE_CHECKING:
-    from rocketlake.broker.lite import lite_run
+__all__ = ["LINGER_SECONDS", "LightQueues", "LiteMessage", "Newest"]
 
-__all__ = ["LINGER_SECONDS", "LightQueues", "LiteMessage", "Newest", "lite_messages", "number_of"]
-
-_ENTRIES = 256
-_ALONE = 64
-"""Messages read in one turn of the loop: by the kernel, and without it."""
 _SOME = 500
 _PAUSE_SECONDS = 0.05
 _FOLLOW_SECONDS = 1.0
@@ -68,8 +60,6 @@ LINGER_SECONDS = 300.0
 _NOWHERE = PhysicalOffset(-1)
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
 """Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
-_DIGITS = 19
-"""Shorter numbers fit into 63 bits."""
 
 _Key = int
 """Hash of 128 bits of a lite topic's name: a number is a third of the memory of a long name."""
@@ -110,11 +100,14 @@ class _Read(NamedTuple):
 class LightQueues(Service):
     """All light queues of a broker."""
 
-    def __init__(self, config: LiveConfig, store: MessageStore, topics: TopicTable, clock: Clock) -> None:
+    def __init__(
+        self, config: LiveConfig, store: MessageStore, topics: TopicTable, messages: LiteMessages, clock: Clock
+    ) -> None:
         super().__init__("light-queues", clock)
         self._config = config
         self._store = store
         self._topics = topics
+        self._messages = messages
         self._ends: dict[str, dict[_Key, int]] = {}
         """Parent -> light queue -> its packed end."""
         self._unread: dict[tuple[str, int], deque[tuple[int, str]]] = {}
@@ -128,8 +121,6 @@ class LightQueues(Service):
         self._reading = asyncio.Lock()
         self._leads = False
         self._makings = 0
-        self.cutter: lite_run.LiteCutter | None = None
-        """See lite_run.pyx."""
         self.is_ready = False
         """True at a master whose table holds all lite messages."""
         self.on_message: Callable[[str, str], object] = lambda _parent, _lite: None
@@ -366,23 +357,14 @@ class LightQueues(Service):
         if not self._is_same(parent, queue_id, read, first):
             self._forget(parent)
             return end
-        offset = max(first, read.offset)
-        packed = self._store.packed_entries(parent, queue_id, offset, _ENTRIES)
-        entries = unpack_entries(packed)
-        found, taken = self.cutter.cut(packed, parent.encode()) if self.cutter is not None else ([], 0)
-        for i, each in enumerate(found):
-            if each is not None:
-                lite, number, has_before, store_ms = each
-                place = Place(queue_id, offset + i)
-                self._note(parent, lite, number, place, store_ms=store_ms, is_first=not has_before)
-        if entries and not taken:
-            messages, next_offset = lite_messages(self._store, parent, queue_id, offset)
-            for place, message in messages:
-                self._note_message(parent, message, place)
-            taken = next_offset - offset
-        if entries:
-            read = _Read(QueueOffset(offset + taken), entries[taken - 1][0])
-        elif offset < end:  # a hole
+        offset = QueueOffset(max(first, read.offset))
+        found, last = self._messages.read(parent, queue_id, offset)
+        for place, said in enumerate(found, offset):
+            if said is not None:
+                self._note(parent, said, Place(queue_id, place))
+        if last is not None:
+            read = _Read(QueueOffset(offset + len(found)), last)
+        elif offset < end:  # a gap
             read = _Read(end, _NOWHERE)
         self._read[parent, queue_id] = read
         return read.offset
@@ -394,18 +376,13 @@ class LightQueues(Service):
         before = self._store.queue_entries(parent, queue_id, QueueOffset(read.offset - 1), 1)
         return bool(before) and before[0][0] == read.last
 
-    def _note_message(self, parent: str, message: StoredMessage, place: Place) -> None:
-        lite, number = message.properties.get(names.LITE_TOPIC), number_of(message.properties)
-        if lite is not None and number is not None:
-            is_first = names.LITE_BEFORE not in message.properties
-            self._note(parent, lite, number, place, store_ms=message.store_ms, is_first=is_first)
-
-    def _note(self, parent: str, lite: str, number: int, place: Place, *, store_ms: int, is_first: bool) -> None:
+    def _note(self, parent: str, said: Said, place: Place) -> None:
+        lite, number, has_before, store_ms = said
         ends, key = self._ends.setdefault(parent, {}), _key(lite)
         newest = _unpacked(ends[key]) if key in ends else Newest(0, 0, 0, place)
         if number >= newest.end:
             newest = Newest(newest.first, number + 1, _seconds(store_ms), place)
-        if is_first:
+        if not has_before:
             newest = newest._replace(first=max(newest.first, number))
         ends[key] = _packed(newest)
 
@@ -428,27 +405,6 @@ class LightQueues(Service):
         self._ends.pop(parent, None)
         for key in [key for key in self._read if key[0] == parent]:
             del self._read[key]
-
-
-def lite_messages(
-    store: MessageStore, parent: str, queue_id: int, offset: QueueOffset
-) -> tuple[list[tuple[Place, StoredMessage]], QueueOffset]:
-    """Some messages of a queue of a parent, and where the next one is. Raises NotInMemory."""
-    found = []
-    entries = store.queue_entries(parent, queue_id, offset, _ALONE)
-    for place, (physical_offset, _size, _tag_code) in enumerate(entries, offset):
-        message = read_message(store, PhysicalOffset(physical_offset))
-        if message is not None and message.topic == parent:
-            found.append((Place(queue_id, place), message))
-    end = QueueOffset(offset + len(entries)) if entries else store.max_offset(parent, queue_id)
-    return found, end
-
-
-def number_of(properties: dict[str, str]) -> int | None:
-    """The number that a stored lite message has in its light queue; None if it is no lite message."""
-    text = properties.get(names.INNER_MULTI_QUEUE_OFFSET, "")
-    is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
-    return int(text) if is_number and names.LITE_TOPIC in properties else None
 
 
 def _key(lite: str) -> _Key:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from rocketlake.broker.lite.light_queues import LightQueues, Newest, number_of
+from rocketlake.broker.lite.light_queues import LightQueues, Newest
+from rocketlake.broker.lite.lite_messages import number_of
 from rocketlake.codec.record import decode_record
 from rocketlake.model import property_names as names
 from rocketlake.model.lite import Place

@@ -1,9 +1,9 @@
 """Lite messages of the log, read for the table of light queues together, without an object per message.
 
-Owns        which messages are plain, what the table notes of each.
+Owns        which messages are plain, what each says of itself.
 Must not know   the table (light_queues.py), when it is made.
 
-Kernel: Cython without a Python form. The ordinary path (LightQueues._read_some in light_queues.py) is the truth. A
+Kernel: Cython without a Python form. The ordinary path (LiteMessages._read_one in lite_messages.py) is the truth. A
 message is plain if it lies in memory and its light queue has an ASCII name. Every other one ends the run.
 tests/parity/test_lite_runs.py feeds both paths the same messages.
 """

@@ -22,10 +22,10 @@ from heapq import heapify, heappop, heappush
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
-from rocketlake.broker.lite.light_queues import LightQueues, lite_messages
+from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.rights.lite import LiteRights
-from rocketlake.model import property_names as names
 from rocketlake.model.lite import LITE_EVENTS, LITE_EVENTS_DEFAULT
 from rocketlake.model.positions import QueueOffset
 from rocketlake.store.message_store import MessageStore
@@ -105,10 +105,17 @@ class WildcardGroups(Service):
     """Those of a broker that a client has come to since it is the master."""
 
     def __init__(
-        self, store: MessageStore, rights: LiteRights, queues: LightQueues, progress: LiteProgress, clock: Clock
+        self,
+        store: MessageStore,
+        messages: LiteMessages,
+        rights: LiteRights,
+        queues: LightQueues,
+        progress: LiteProgress,
+        clock: Clock,
     ) -> None:
         super().__init__("lite-wildcards", clock)
         self._store = store
+        self._messages = messages
         self._rights = rights
         self._queues = queues
         self._progress = progress
@@ -194,16 +201,16 @@ class WildcardGroups(Service):
         """Look at some messages of a queue."""
         parent, read = group.parent, self._store.read
         offset = max(begin, await read(partial(self._store.min_offset, parent, queue_id)))
-        messages, end = await read(partial(lite_messages, self._store, parent, queue_id, offset))
+        found, _ = await read(partial(self._messages.read, parent, queue_id, QueueOffset(offset)))
         if not self._is_served(group):
             return
-        for _, message in messages:
-            lite = message.properties.get(names.LITE_TOPIC)
-            if lite and not group.knows(lite) and self._progress.has_more(group.group, parent, lite):
+        for lite in {said[0]: None for said in found if said is not None}:
+            if not group.knows(lite) and self._progress.has_more(group.group, parent, lite):
                 group.note(lite)
                 self.wake_one(group.key)
         if group.behind.get(queue_id) == begin:  # else it is to look anew
-            if end < self._store.max_offset(parent, queue_id):
+            end = QueueOffset(offset + len(found))
+            if found and end < self._store.max_offset(parent, queue_id):
                 group.behind[queue_id] = end
             else:
                 del group.behind[queue_id]

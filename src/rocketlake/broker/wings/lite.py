@@ -12,6 +12,7 @@ from rocketlake.broker.lite.acks import AckLite
 from rocketlake.broker.lite.expiry import LiteExpiry
 from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.light_reads import LightReads
+from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import Subscriptions
 from rocketlake.broker.lite.wildcards import WildcardGroups
@@ -34,8 +35,8 @@ class LightTable(Wing):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__("light-table", ground.clock)
-        self.queues = LightQueues(ground.config, ground.store, ground.topics, ground.clock)
-        self.queues.cutter = lite_runs(ground)
+        self.messages = LiteMessages(ground.store, lite_runs(ground))
+        self.queues = LightQueues(ground.config, ground.store, ground.topics, self.messages, ground.clock)
         self.listeners = (self.queues,)
         self.adopt(self.queues)
 
@@ -55,7 +56,7 @@ class Lite(MasterWing):
         self.hold: LiteHold = WaitList(
             "lite-hold", clock, ground.turns, config.now.held_pops_max, config.now.held_pulls_of_one_max
         )
-        self.wildcards = wildcards = WildcardGroups(store, rights, queues, progress, clock)
+        self.wildcards = wildcards = WildcardGroups(store, table.messages, rights, queues, progress, clock)
         changes = LiteSubscriptions(config, rights, self.subscriptions, wildcards, progress)
         pop = PopLite(
             config=config,

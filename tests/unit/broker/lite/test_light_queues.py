@@ -11,6 +11,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.lite.light_queues import LightQueues
+from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
 from rocketlake.model import property_names as names
@@ -35,7 +36,8 @@ class World:
         self.topics.put(TopicConfig(PARENT, read_queues=2, write_queues=2, attributes=attributes))
         small = StoreConfig(index_enabled=False, commit_log_file_bytes=64 * 1024, consume_queue_file_bytes=2000)
         self.store = MessageStore(ROOT, small, files=files, clock=self.clock)
-        self.queues = LightQueues(LiveConfig(BrokerConfig()), self.store, self.topics, self.clock)
+        messages = LiteMessages(self.store, None)
+        self.queues = LightQueues(LiveConfig(BrokerConfig()), self.store, self.topics, messages, self.clock)
 
     def copy(self, lite: str, number: int, queue_id: int = 0) -> None:
         """A message comes from the master."""
