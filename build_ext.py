@@ -72,6 +72,7 @@ KERNELS = (
     "rocketlake.broker.hot.pops.ack_body",
     "rocketlake.broker.hot.pops.plain_ack",
     "rocketlake.broker.hot.pops.plain_pop",
+    "rocketlake.broker.lite.lite_run",
     "rocketlake.broker.pop.revive_record",
     "rocketlake.proxy.convert.plain_answers",
     "rocketlake.proxy.convert.plain_messages",
