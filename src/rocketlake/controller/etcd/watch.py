@@ -77,6 +77,7 @@ class EtcdWatch(Service):
         read = await self._cluster.ask("/v3/kv/range", changes_body(self._root.encode(), self._looked + 1), RangeAnswer)
         is_first, self._looked = not self._looked, max(self._looked, read.answer.header.revision)
         if is_first:
+            self._tell(())  # what changed between a caller's first read and this look is told by nobody else
             return
         if self._link is not None and self._watched < self._due:
             self._warnings.warn("silent", "etcd's watch is silent although keys changed: it is begun anew")
