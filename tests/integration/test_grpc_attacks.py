@@ -28,7 +28,7 @@ from tests.http2_peer import (
 # Literal HPACK fields without index: the request of a call, as bytes that need no encoder.
 _FIELDS = ((b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/t/Echo"), (b":authority", b"a"),
            (b"content-type", b"application/grpc"))  # fmt: skip
-LIMITS = GrpcLimits(handshake_seconds=0.2, stalled_seconds=0.5, unsent_bytes=1 << 20)
+LIMITS = GrpcLimits(handshake_seconds=1.0, stalled_seconds=1.0, unsent_bytes=1 << 20)
 
 
 def literal(name: bytes, value: bytes) -> bytes:
