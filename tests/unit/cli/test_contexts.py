@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake.base.errors import ConflictError, NotThereError, UsageError
+from rocketlake.cli import context_files
 from rocketlake.cli.context_files import apply_context, context_in_use
 from rocketlake.cli.tree import app
 
@@ -23,6 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in (*VARIABLES, CHOICE):
         monkeypatch.setenv(variable, "")  # so that it is set back, whatever a command does
         monkeypatch.delenv(variable)
+    monkeypatch.setattr(context_files, "_in_use", [])  # what a command of a test uses is no other test's
     return tmp_path / "rocketlake" / "contexts"
 
 
