@@ -111,8 +111,10 @@ def test_the_cluster_at_a_glance(rocketlake: Typed) -> None:
     assert "1 master" in rocketlake("cluster", "show")
 
 
-@pytest.mark.parametrize(("by", "name"), [("group", "latecomers"), ("topic", "Late"), ("broker", "broker-a")])
-def test_one_look_of_the_live_view(rocketlake: Typed, by: str, name: str) -> None:
+@pytest.mark.parametrize(("by", "name"), [("group", "viewers"), ("topic", "Viewed"), ("broker", "broker-a")])
+def test_one_look_of_the_live_view(cluster: EmbeddedCluster, rocketlake: Typed, by: str, name: str) -> None:
+    cluster.send("Viewed", [b"1"])
+    rocketlake("consume", "Viewed", "--group", "viewers", "--count", "1")
     rows = read(rocketlake, "top", "--once", "--by", by, "--interval", "0.1")
     assert name in [row[by] for row in rows]
     assert name in rocketlake("top", "--once", "--by", by, "--interval", "0.1")

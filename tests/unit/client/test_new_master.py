@@ -102,9 +102,10 @@ async def test_while_no_master_is_known_sends_wait_and_the_questions_are_few(gro
     await group.peers.kill("a")
     before = group.questions
     sends = [asyncio.create_task(producer.send(Message("T", b"%d" % n), key=n)) for n in range(50)]
-    await asyncio.wait(sends, timeout=0.7)
+    while group.questions - before < 3:
+        await asyncio.wait(sends, timeout=0.05)
     assert not any(task.done() for task in sends)
-    assert 3 <= group.questions - before <= 20
+    assert group.questions - before <= 20
     group.switch()
     assert {(await task).status for task in sends} == {SendStatus.OK}
     assert sorted(group.bodies(group.b)) == sorted(b"%d" % n for n in range(50))
@@ -125,7 +126,8 @@ async def test_the_refusal_of_a_slave_leads_to_the_master(
     group.a.refuse(code, remark)
     group.switch()
     result = await producer.send(Message("T", b"x"), queue=QUEUE)
-    assert (result.status, group.bodies(group.a), group.bodies(group.b)) == (SendStatus.OK, [b"x"], [b"x"])
+    assert (result.status, group.bodies(group.b)) == (SendStatus.OK, [b"x"])
+    assert set(group.bodies(group.a)) == {b"x"}, "asked again if a busy machine makes the pause end before the answer"
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
