@@ -34,6 +34,7 @@ _T = TypeVar("_T")
 HOST = "10.0.0.11"
 LIFE_MS, LINGER_MS, SWEEP_MS, ROUNDED_MS = 60_000, 300_000, 1000, 1000
 SOON_MS = 3000
+LARGE = 100_000
 LITES = ("a", "b", "c")
 QUICK: dict[str, Any] = {"lite_life_min_ms": 0, "lite_check_interval_ms": SWEEP_MS}
 
@@ -98,15 +99,21 @@ class Expiring:
             answer = await self.through(self.client.put(lite, body))
             assert answer.code == 0, answer.remark
 
-    async def pop(self) -> list[PoppedLite]:
-        return await self.through(self.client.pop_lite(SOON_MS))
+    async def crowd_disk(self) -> None:
+        """The disk is too full: all files of the log go but the last one, whether their messages were read or not."""
+        self.files.capacity = self.files.used * 100 // 86
+        await self.clock.run_for(15_000)
+        self.files.capacity = 1 << 40
+
+    async def pop(self, count: int = 32) -> list[PoppedLite]:
+        return await self.through(self.client.pop_lite(SOON_MS, poll_ms=100, count=count))
 
     async def ack(self, popped: PoppedLite) -> int:
         return (await self.through(self.client.ack_lite(popped))).code
 
-    async def popped(self) -> list[str]:
+    async def popped(self, count: int = 32) -> list[str]:
         """What one pop gives, all of it acknowledged."""
-        found = await self.pop()
+        found = await self.pop(count)
         for each in found:
             assert await self.ack(each) == 0
         return [str(each) for each in found]
@@ -185,6 +192,26 @@ async def test_a_longer_life_is_given_to_those_that_live(lites: Expiring) -> Non
     lites.live(-1)
     await lites.pass_time(100 * LIFE_MS)
     assert await lites.popped() == ["a:1"]
+
+
+@pytest.mark.parametrize(("other", "left"), [("a", ["a:8"]), ("unread", [])])
+async def test_messages_that_have_left_the_log_hide_none_behind_them(
+    lites: Expiring, other: str, left: list[str]
+) -> None:
+    """The group knows from a pop where they lay. `other`: the lite topic of the last messages."""
+    lites.live(-1)
+    large = LARGE * "x"
+    await lites.send(*[f"a:{number} {large}" for number in range(5)])
+    assert len(await lites.pop(count=1)) == 1
+    await lites.send(*[f"{other}:{number} {large}" for number in range(5, 10)], f"{other}:10")
+    await lites.crowd_disk()
+    await lites.clock.run_for(SOON_MS)
+    found = await lites.popped(count=1)
+    assert [each.partition(" ")[0] for each in found] == left
+    await lites.send("a:11")
+    for _ in range(2):  # what the group knows already comes first
+        found += await lites.popped()
+    assert found[-1] == "a:11"
 
 
 @pytest.mark.parametrize("seed", drawn("lite expiry", 6))

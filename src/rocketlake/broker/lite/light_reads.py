@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 from rocketlake.broker.lite.light_queues import LightQueues, Newest
 from rocketlake.broker.lite.lite_messages import number_of
@@ -22,7 +23,7 @@ from rocketlake.store.results import ColdPart, GetStatus
 __all__ = ["LightRead", "LightReads"]
 
 _STEPS = 256
-"""Messages that one read walks back over."""
+"""Messages that one read walks back over, or finds gone."""
 _WALKS_MAX = 4096
 _BYTES_MAX = 1 << 30
 
@@ -37,7 +38,7 @@ class LightRead:
     cold: list[ColdPart] = field(default_factory=list)
     """Parts to load from disk first."""
     is_more: bool = False
-    """The walk has not come to the first message yet: read again."""
+    """The first message has not been found yet: read again."""
 
 
 @dataclass(slots=True)
@@ -72,20 +73,32 @@ class LightReads:
             return found
         number = max(number, newest.first)
         walk = self._walk(key, newest, number)
-        if not self._walk_back(parent, walk, number, found):
-            return found
-        for i in range(min(count, len(walk.places))):
-            record = self._record(parent, walk.places[i], found)
-            if record is None:
-                if found.cold:
-                    break
-                continue  # it has expired since
+        if self._walk_back(parent, walk, number, found):
+            self._take(parent, walk, count, room_bytes, found)
+            if not (found.records or found.cold):
+                found.is_more = walk.first < newest.end
+            if not walk.places:
+                del self._walks[key]  # what it knew has left the log: what comes later is found from the end
+        return found
+
+    def _take(self, parent: str, walk: _Walk, count: int, room_bytes: int, found: LightRead) -> None:
+        """Read from the first place on. Places whose messages have left the log are let go, so many at a time."""
+        gone = 0
+        for number, place in enumerate(islice(walk.places, count + _STEPS), walk.first):
+            record = self._record(parent, place, found)
+            if record is None and not found.cold:
+                gone += not found.records
+                continue
+            if record is None or len(found.records) == count:
+                break
             if found.records and found.size + len(record) > room_bytes:
                 break
             found.records.append(record)
-            found.numbers.append(walk.first + i)
+            found.numbers.append(number)
             found.size += len(record)
-        return found
+        for _ in range(gone):
+            walk.places.popleft()
+        walk.first += gone
 
     def store_times(self, group: str, parent: str, lite: str, number: int) -> tuple[int, int]:
         """When this message and the one before it were stored, ms, 0 if one read does not find it. Raises NotInMemory.
