@@ -150,6 +150,49 @@ async def test_an_offset_option_says_where_a_group_begins(
     assert shown(await client.pop_lite()) == left
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        LiteOffset(type=LiteOffsetKind.OFFSET, value=10**15),
+        LiteOffset(type=LiteOffsetKind.OFFSET, value=10**30),
+        LiteOffset(type=LiteOffsetKind.TAIL_N, value=-(10**15)),
+    ],
+)
+async def test_an_offset_option_behind_the_end_hides_no_message_that_comes_later(
+    client: LiteClient, option: LiteOffset
+) -> None:
+    await put_all(client, "a:1", "a:2")
+    await good(client, ADD, "a")
+    for popped in await client.pop_lite():
+        assert (await client.ack_lite(popped)).code == 0
+    await good(client, TAKE, "a")
+    await good(client, ADD, "a", "new", offset=option)
+    await put_all(client, "a:3", "new:1")
+    assert shown(await client.pop_lite()) == ["a:3", "new:1"]
+
+
+async def test_what_needs_the_ends_of_light_queues_is_refused_as_busy_until_they_are_known(
+    broker: Broker, client: LiteClient
+) -> None:
+    """An acknowledgement that is refused in another way is never tried again: its message would come twice."""
+    await put_all(client, "a:1", "a:2", "b:1")
+    await good(client, ADD, "a")
+    first, second = await client.pop_lite()
+    broker.lite.queues.follow()
+    assert (await client.ack_lite(first)).code == Answer.SYSTEM_BUSY
+    assert (await client.change_lite(second, SOON_MS)).code == Answer.SYSTEM_BUSY
+    last = LiteOffset(type=LiteOffsetKind.POLICY, value=2)
+    assert (await client.change_set(ADD, "b", offset=last)).code == Answer.SYSTEM_BUSY
+    await good(client, ADD, "c", offset=LiteOffset())
+    broker.lite.queues.lead()
+    async with asyncio.timeout(30):
+        while (await client.ack_lite(first)).code:
+            await SystemClock().sleep(0.01)
+    await good(client, ADD, "b", offset=last)
+    await put_all(client, "b:2")
+    assert shown(await client.pop_lite()) == ["b:2"]
+
+
 async def test_a_restart_keeps_what_is_there_and_how_far_groups_are(tmp_path: Path) -> None:
     broker = new_broker(tmp_path)
     await started(broker)

@@ -67,6 +67,7 @@ class AckLite:
         handle = PopHandle.parse(header.extra_info)
         if header.queue_id != LITE_QUEUE or handle.revive_queue != ORDER_REVIVE_QUEUE:
             raise Refused("the handle is none of a lite message", code=ResponseCode.INVALID_PARAMETER)
+        self._queues.check_ready()  # else a message would seem to be none, and its acknowledgement be lost for good
         newest = self._queues.newest(header.topic, lite)
         if newest is None or not 0 <= header.offset < newest.end:
             raise Refused(f"lite topic {lite} has no message {header.offset}", code=ResponseCode.NO_MESSAGE)

@@ -24,6 +24,7 @@ OrderKey = tuple[str, str, int]
 """Group, light queue, queue id."""
 
 _POLICY_MIN, _POLICY_MAX = 1, 2
+_WITHOUT_ENDS = (LiteOffset(), LiteOffset(value=_POLICY_MIN))
 
 
 class LiteProgress:
@@ -69,6 +70,11 @@ class LiteProgress:
         """The messages before this number are gone."""
         self._offsets.commit(*key, number)
 
+    def check_option(self, option: LiteOffset) -> None:
+        """RemoteError for an option that needs the ends of light queues, while these are not all known."""
+        if option not in _WITHOUT_ENDS:
+            self._queues.check_ready()
+
     def begin_at(self, group: str, parent: str, lite: str, option: LiteOffset) -> None:
         """Have the group begin where the option says. What is in flight stays so, if it begins there already."""
         key, newest = self.key(group, parent, lite), self._queues.newest(parent, lite)
@@ -81,6 +87,8 @@ class LiteProgress:
             number = newest.end if newest is not None else None
         elif option.type is LiteOffsetKind.TAIL_N and self._offsets.query(*key) >= 0:
             number = max(0, self._offsets.query(*key) - option.value)
+        if number is not None:
+            number = min(number, self._end(parent, lite))  # behind it the number of a later message would be hidden
         if number is not None and number != self.next_number(key):
             self.orders.forget(key)
             self._offsets.commit(*key, number)
@@ -94,7 +102,11 @@ class LiteProgress:
             names = split_light_queue(topic)
             if names is None:
                 continue
-            newest = self._queues.newest(*names)
-            end = newest.end if newest is not None else self._queues.first_number
+            end = self._end(*names)
             if offsets.get(LITE_QUEUE, 0) > end:
                 self._offsets.commit(group, topic, LITE_QUEUE, end)
+
+    def _end(self, parent: str, lite: str) -> int:
+        """No later message has a lower number."""
+        newest = self._queues.newest(parent, lite)
+        return newest.end if newest is not None else self._queues.first_number

@@ -113,6 +113,8 @@ class LiteSubscriptions:
         if not takes_all:
             _check_names(new)
         self._check(group, new, after, after - len(had))
+        if entry.offset_option is not None and not is_whole:
+            self._progress.check_option(entry.offset_option)
         subscriber = self._subscriptions.find_or_add(entry.client_id, entry.group, entry.topic)
         subscriber.asker = asker
         if group.attributes.get(LITE_MODEL) == LITE_EXCLUSIVE and not takes_all:
