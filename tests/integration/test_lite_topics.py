@@ -13,9 +13,19 @@ from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.topic import TopicConfig
-from rocketlake.protocol.bodies.lite import LiteAction, LiteOffset, LiteOffsetKind
+from rocketlake.net.request import Request
+from rocketlake.protocol.bodies.lite import (
+    LiteAction,
+    LiteOffset,
+    LiteOffsetKind,
+    LiteSubscription,
+    LiteSubscriptionBody,
+)
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode as Answer
 from rocketlake.store.config import StoreConfig
+from tests.grpc_client import until
 from tests.lites import PARENT, LiteClient, PoppedLite
 
 ADD, TAKE, ALL, GONE = (
@@ -280,6 +290,44 @@ async def test_subscriptions_have_limits(broker: Broker, client: LiteClient) -> 
     await good(client, GONE)
     await good(other, ADD, "a", "b", "c")
     assert broker.lite.subscriptions.count == 3
+
+
+@pytest.mark.parametrize("changes", [[(ALL, [])], [(ADD, [])], [(ADD, ["a", "b"]), (TAKE, ["a", "b"])], [(GONE, [])]])
+async def test_who_subscribes_to_nothing_costs_nothing(
+    broker: Broker, client: LiteClient, changes: list[tuple[LiteAction, list[str]]]
+) -> None:
+    """Else clients without number would be kept, that no limit counts. A pop that waits is woken all the same."""
+    for action, lites in changes:
+        await good(client, action, *lites)
+    assert list(broker.lite.subscriptions) == []
+    waiting = asyncio.create_task(client.pop_lite(poll_ms=20_000))
+    await until(lambda: len(broker.lite.hold) == 1)
+    await put_all(client, "a:1")
+    await good(client, ADD, "a")
+    assert shown(await waiting) == ["a:1"]
+
+
+async def test_a_client_id_has_a_limit(broker: Broker, client: LiteClient) -> None:
+    client.client_id = "c" * 256
+    answer = await client.change_set(ADD, "a")
+    assert (answer.code, "256 characters" in (answer.remark or "")) == (Answer.ILLEGAL_OPERATION, True)
+    assert list(broker.lite.subscriptions) == []
+
+
+async def test_other_requests_are_served_between_the_changes_of_one(broker: Broker, client: LiteClient) -> None:
+    await good(client, ADD, "a")
+    [subscriber] = broker.lite.subscriptions
+    assert subscriber.asker is not None
+    entries = [
+        LiteSubscription(action=ADD, client_id=f"c{number}", group="g", topic=PARENT, lite_topic_set=["a"])
+        for number in range(3)
+    ]
+    body = LiteSubscriptionBody(subscription_set=entries).encode()
+    command = Command.request(Code.LITE_SUBSCRIPTION_CTL, body=body)
+    change = next(row.handler for row in broker.lite.rows if row.code == Code.LITE_SUBSCRIPTION_CTL)
+    steps = change(Request(command, subscriber.asker, 0.0))
+    counts = [broker.lite.subscriptions.count for _ in steps]
+    assert (counts, broker.lite.subscriptions.count) == ([2, 3], 4)
 
 
 async def test_a_group_is_bound_to_its_parent(broker: Broker, client: LiteClient) -> None:

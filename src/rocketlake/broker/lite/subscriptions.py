@@ -9,7 +9,7 @@ a message from being handed out twice. One that is silent for long is forgotten:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
@@ -42,7 +42,7 @@ class Subscriber:
         self.asker: Asker | None = None
         """The connection by which it said last what it subscribes to; it is told things there."""
         self.alone = (self,)
-        """The subscribers of each lite topic that only this one subscribes to: one tuple for all."""
+        """The subscribers of each lite topic that only this one subscribes to: one tuple for all of these."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -68,8 +68,8 @@ class Subscriptions(Service):
     def __init__(self, clock: Clock) -> None:
         super().__init__("lite-subscriptions", clock)
         self._subscribers: dict[tuple[str, str], Subscriber] = {}
-        self._of_lite: dict[str, dict[str, tuple[Subscriber, ...]]] = {}
-        """Parent -> lite topic -> its subscribers."""
+        self._of_lite: dict[str, dict[str, tuple[Subscriber] | dict[Subscriber, None]]] = {}
+        """Parent -> lite topic -> its subscribers: a table where there are several, which may be all clients."""
         self.count = 0
         """Lite topics of all subscribers."""
         self.wake: Callable[[tuple[str, str]], object] = lambda _key: None
@@ -86,7 +86,7 @@ class Subscriptions(Service):
         """The subscriber, for one that only looks."""
         return self._subscribers.get((client_id, group))
 
-    def of_lite(self, parent: str, lite: str) -> tuple[Subscriber, ...]:
+    def of_lite(self, parent: str, lite: str) -> Collection[Subscriber]:
         """Who subscribes to a lite topic."""
         return self._of_lite.get(parent, {}).get(lite, ())
 
@@ -121,28 +121,37 @@ class Subscriptions(Service):
                 subscriber.lites.add(lite)
                 self.count += 1
                 others = of_lite.get(lite)
-                of_lite[lite] = subscriber.alone if others is None else (*others, subscriber)
+                if others is None:
+                    of_lite[lite] = subscriber.alone
+                elif isinstance(others, dict):
+                    others[subscriber] = None
+                else:
+                    of_lite[lite] = {others[0]: None, subscriber: None}
 
     def take(self, subscriber: Subscriber, lites: Iterable[str]) -> None:
-        """It subscribes to these no more."""
+        """It subscribes to these no more; one that subscribes to nothing is none."""
         of_lite = self._of_lite.get(subscriber.parent, {})
         for lite in lites:
             if lite in subscriber.lites:
                 subscriber.lites.discard(lite)
                 subscriber.ready.pop(lite, None)
                 self.count -= 1
-                left = tuple(other for other in of_lite[lite] if other is not subscriber)
-                if left:
-                    of_lite[lite] = left if len(left) > 1 else left[0].alone
+                others = of_lite[lite]
+                if isinstance(others, dict) and len(others) > 2:
+                    del others[subscriber]
+                elif isinstance(others, dict):
+                    (left,) = others.keys() - {subscriber}
+                    of_lite[lite] = left.alone
                 else:
                     del of_lite[lite]
         if not of_lite:
             self._of_lite.pop(subscriber.parent, None)
+        if not subscriber.lites:
+            self._subscribers.pop(subscriber.key, None)
 
     def remove(self, subscriber: Subscriber) -> None:
-        """The client is gone, or subscribes to nothing."""
+        """The client is gone."""
         self.take(subscriber, list(subscriber.lites))
-        self._subscribers.pop(subscriber.key, None)
 
     def remove_parent(self, parent: str) -> None:
         """The parent topic is gone."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from functools import partial
 from heapq import nlargest
+from itertools import chain, islice
 from operator import attrgetter
 
 from rocketlake.base.callbacks import Step
@@ -123,11 +124,12 @@ class LiteAdmin:
         parent, lite = self._parent(header.parent_topic).name, header.lite_topic
         self._queues.check_ready()
         newest = self._queues.newest(parent, lite)
-        subscribers = self._subscriptions.of_lite(parent, lite) + self._subscriptions.of_lite(parent, EVERYTHING)
+        subscribers = chain(*[self._subscriptions.of_lite(parent, name) for name in (lite, EVERYTHING)])
+        named = [LiteClient(client_id=each.client_id, group=each.group) for each in islice(subscribers, _NAMES_MAX)]
         answer = LiteTopicInfo(
             parent_topic=parent,
             lite_topic=lite,
-            subscriber=[LiteClient(client_id=each.client_id, group=each.group) for each in subscribers[:_NAMES_MAX]],
+            subscriber=named,
             sharding_to_broker=newest is not None,
         )
         if newest is not None:

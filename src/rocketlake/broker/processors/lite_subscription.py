@@ -34,6 +34,7 @@ from rocketlake.model.lite import (
     LITE_WILDCARD,
     is_lite_name,
 )
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Asker, Reply, Request
 from rocketlake.protocol.bodies.lite import LiteAction, LiteOffset, LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.command import Command
@@ -44,6 +45,7 @@ from rocketlake.protocol.response_code import ResponseCode
 __all__ = ["LiteSubscriptions"]
 
 _FIRST = LiteOffset(value=1)
+_CLIENT_ID_MAX = 255
 _TOLD_MAX = 1000
 """Lite topics that one change tells other clients of; of the rest they hear when they say their whole set."""
 
@@ -65,13 +67,15 @@ class LiteSubscriptions:
         self._wildcards = wildcards
         self._progress = progress
 
-    def change(self, request: Request) -> Reply:
+    def change(self, request: Request) -> ReplySteps:
         """Make the changes, one after the other, up to the first that is refused."""
         entries = LiteSubscriptionBody.decode(request.body).subscription_set if request.body else []
         if not entries:
             return Reply(ResponseCode.ILLEGAL_OPERATION, remark="the body names no subscription")
         try:
-            for entry in entries:
+            for place, entry in enumerate(entries):
+                if place:
+                    yield
                 self._change(entry, request.asker)
         except Refused as refused:
             return Reply(refused.code, remark=str(refused))
@@ -97,6 +101,12 @@ class LiteSubscriptions:
                 self._progress.begin_at(subscriber.group, subscriber.parent, lite, _FIRST)
 
     def _add(self, entry: LiteSubscription, found: Subscriber | None, asker: Asker) -> None:
+        if len(entry.client_id) > _CLIENT_ID_MAX:
+            raise Refused(
+                f"the client id {entry.client_id[:80]!r}... has {len(entry.client_id)} characters",
+                code=ResponseCode.ILLEGAL_OPERATION,
+                hint=f"give the client an id of at most {_CLIENT_ID_MAX}",
+            )
         group = self._rights.subscribing(entry.topic, entry.group)
         takes_all = LITE_WILDCARD in group.attributes
         if takes_all and entry.action is LiteAction.PARTIAL_ADD:
@@ -123,9 +133,8 @@ class LiteSubscriptions:
                 new = given - had
             else:
                 self._take_from_others(subscriber, given, group)
-        if is_whole:
-            self._subscriptions.take(subscriber, had - given)
         self._subscriptions.add(subscriber, new)
+        self._subscriptions.take(subscriber, had - given if is_whole else ())
         for lite in new:
             if entry.offset_option is not None and not is_whole:
                 self._progress.begin_at(entry.group, entry.topic, lite, entry.offset_option)
