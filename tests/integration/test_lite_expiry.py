@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.bodies.lite import LiteAction
 from rocketlake.protocol.response_code import ResponseCode as Answer
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
 from tests.integration.test_lite_failover import LiteGroup
 from tests.lites import PARENT, LiteClient, PoppedLite
 from tests.replica_group import ReplicaGroup
@@ -52,7 +53,8 @@ class Expiring:
 
     async def start(self) -> None:
         config = BrokerConfig(broker_name="b", listen_host=HOST, fast_listen_port=0, store_root=Path("/s"), **QUICK)
-        store = StoreConfig(commit_log_file_bytes=256 * 1024, index_slots=10, index_entries=100)
+        small = {"commit_log_file_bytes": 256 * 1024, "consume_queue_file_bytes": 100}
+        store = StoreConfig(index_slots=10, index_entries=100, **small)
         self.broker = Broker(
             config,
             store,
@@ -99,11 +101,10 @@ class Expiring:
             answer = await self.through(self.client.put(lite, body))
             assert answer.code == 0, answer.remark
 
-    async def crowd_disk(self) -> None:
-        """The disk is too full: all files of the log go but the last one, whether their messages were read or not."""
-        self.files.capacity = self.files.used * 100 // 86
-        await self.clock.run_for(15_000)
-        self.files.capacity = 1 << 40
+    def drop_files(self) -> None:
+        """All files of the log that are flushed go but the last one, read or not, as from a disk that is too full."""
+        store = self.broker.ground.store
+        store.retention._drop(len(store.log.list.files) - 1)
 
     async def pop(self, count: int = 32) -> list[PoppedLite]:
         return await self.through(self.client.pop_lite(SOON_MS, poll_ms=100, count=count))
@@ -204,14 +205,37 @@ async def test_messages_that_have_left_the_log_hide_none_behind_them(
     await lites.send(*[f"a:{number} {large}" for number in range(5)])
     assert len(await lites.pop(count=1)) == 1
     await lites.send(*[f"{other}:{number} {large}" for number in range(5, 10)], f"{other}:10")
-    await lites.crowd_disk()
     await lites.clock.run_for(SOON_MS)
+    lites.drop_files()
     found = await lites.popped(count=1)
     assert [each.partition(" ")[0] for each in found] == left
     await lites.send("a:11")
     for _ in range(2):  # what the group knows already comes first
         found += await lites.popped()
     assert found[-1] == "a:11"
+
+
+async def test_a_wildcard_group_finds_what_is_left_when_files_go_while_it_looks(
+    lites: Expiring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first client has the broker read all that is stored, and the oldest of that goes in between."""
+    lites.live(-1)
+    attributes = {LITE_BIND: PARENT, "lite.sub.wildcard": "true"}
+    lites.broker.ground.groups.put(GroupConfig("g", attributes=attributes))
+    await lites.send(*[f"a:{number} {LARGE * 'x'}" for number in range(10)], "a:10", "b:1", "c:1")
+    await lites.clock.run_for(SOON_MS)
+    read = MessageStore.read
+
+    async def read_as_files_go(store: MessageStore, call: Callable[[], Any]) -> Any:
+        found = await read(store, call)
+        lites.drop_files()
+        return found
+
+    monkeypatch.setattr(MessageStore, "read", read_as_files_go)
+    found: list[str] = []
+    for _ in range(4):
+        found += [each.lite for each in await lites.pop()]
+    assert set(found) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("seed", drawn("lite expiry", 6))

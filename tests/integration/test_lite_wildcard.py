@@ -115,6 +115,22 @@ async def test_what_has_no_room_in_memory_is_found_later(broker: Broker, client:
     assert await few.pop_lite() == []
 
 
+async def test_a_list_full_of_what_is_in_flight_keeps_nothing_from_a_pop_that_waits(
+    broker: Broker, client: LiteClient
+) -> None:
+    """As where a client has many messages, and renews all their invisible times."""
+    few = LiteClient(broker.address, "few", net=client.net)
+    await put_all(client, *[f"{number}:1" for number in range(10)])
+    held: list[PoppedLite] = []
+    while len(held) < 10:
+        held += await few.pop_lite(poll_ms=5000)
+    for popped in held:
+        assert (await few.change_lite(popped, 60_000)).code == 0
+    await put_all(client, "late:1")
+    assert broker.lite.wildcards.of("few", PARENT).behind
+    assert shown(await few.pop_lite(poll_ms=5000)) == ["late:1"]
+
+
 async def test_nobody_there_costs_a_short_list(broker: Broker, client: LiteClient) -> None:
     few = LiteClient(broker.address, "few", net=client.net)
     await few.pop_lite()

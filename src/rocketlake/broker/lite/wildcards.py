@@ -23,7 +23,7 @@ from heapq import heapify, heappop, heappush
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.broker.lite.light_queues import LightQueues
-from rocketlake.broker.lite.lite_messages import LiteMessages
+from rocketlake.broker.lite.lite_messages import LiteMessages, Said
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.model.lite import LITE_EVENTS, LITE_EVENTS_DEFAULT
@@ -199,9 +199,8 @@ class WildcardGroups(Service):
 
     async def _look(self, group: WildcardGroup, queue_id: int, begin: QueueOffset) -> None:
         """Look at some messages of a queue."""
-        parent, read = group.parent, self._store.read
-        offset = max(begin, await read(partial(self._store.min_offset, parent, queue_id)))
-        found, _ = await read(partial(self._messages.read, parent, queue_id, QueueOffset(offset)))
+        parent = group.parent
+        found, end = await self._store.read(partial(self._read_some, parent, queue_id, begin))
         if not self._is_served(group):
             return
         for lite in {said[0]: None for said in found if said is not None}:
@@ -209,11 +208,19 @@ class WildcardGroups(Service):
                 group.note(lite)
                 self.wake_one(group.key)
         if group.behind.get(queue_id) == begin:  # else it is to look anew
-            end = QueueOffset(offset + len(found))
             if found and end < self._store.max_offset(parent, queue_id):
                 group.behind[queue_id] = end
             else:
                 del group.behind[queue_id]
+
+    def _read_some(self, parent: str, queue_id: int, begin: QueueOffset) -> tuple[list[Said | None], QueueOffset]:
+        """What messages of a queue from `begin` on say, and the queue offset behind them. Raises NotInMemory.
+
+        It looks anew for the first message that is left whenever a worker has read for it.
+        """
+        offset = max(begin, self._store.min_offset(parent, queue_id))
+        found, _ = self._messages.read(parent, queue_id, offset)
+        return found, QueueOffset(offset + len(found))
 
     def _is_served(self, group: WildcardGroup) -> bool:
         return self._queues.is_ready and self._groups.get(group.group) is group
@@ -223,5 +230,7 @@ class WildcardGroups(Service):
         for group in list(self._groups.values()):
             if not self._rights.takes_all(group.group, group.parent):
                 del self._groups[group.group]
-            elif group.wake_due(now_ms):
+                continue
+            if group.wake_due(now_ms):
                 self.wake_one(group.key)
+            self._go_on(group)  # pops that wait may have found nothing in a list that left no room
