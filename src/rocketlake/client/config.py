@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rocketlake.auth.credentials import Credentials
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.arguments import check_kind, check_number, check_text
 from rocketlake.base.settings.config_file import setting
 from rocketlake.model.topic import TRACE_TOPIC
 from rocketlake.net.tls.settings import TlsChoice
@@ -42,23 +43,26 @@ class FirstOffset(Enum):
             return value
         try:
             return cls[value.upper()]
-        except KeyError:
+        except (KeyError, AttributeError):  # another text; no text
             raise UsageError(f"from_where={value!r} is not known", hint="use last, first or timestamp") from None
 
 
 class Ranged:
-    """Checks every numeric setting against its declared range, once, when the value is made."""
+    """Checks the kind of every setting, and a number against its declared range, once, when the value is made."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            value, low, high = getattr(self, entry.name), entry.metadata.get("low"), entry.metadata.get("high")
-            if (low is not None and value < low) or (high is not None and value > high):
-                bounds = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
-                raise UsageError(
-                    f"{entry.name}={value!r} is out of range; it means: {entry.metadata['why']}",
-                    where=type(self).__name__,
-                    hint=f"give it {bounds}",
-                )
+            name, value, told = entry.name, getattr(self, entry.name), entry.metadata
+            where, why = type(self).__name__, told["why"]
+            if isinstance(entry.default, str):
+                check_text(name, value, where=where, means=why)
+            elif isinstance(entry.default, bool):
+                check_kind(name, value, bool, where=where, hint=f"give {name}=True or {name}=False")
+            elif isinstance(entry.default, int):
+                check_number(name, value, told.get("low"), told.get("high"), where=where, means=why)
+            elif value is not None:
+                hint = 'write credentials=Credentials("access key", "secret key"), from rocketlake.auth.credentials'
+                check_kind(name, value, Credentials, where=where, hint=hint)
 
 
 @dataclass(frozen=True)

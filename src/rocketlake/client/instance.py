@@ -20,6 +20,7 @@ from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
+from rocketlake.base.settings.arguments import check_kind
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.calls import group as group_calls
 from rocketlake.client.calls.answer import is_of_another_master, is_of_slave
@@ -27,6 +28,7 @@ from rocketlake.client.calls.reach import net_client
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute, NotRunning
+from rocketlake.client.hooks import Hooks
 from rocketlake.client.masters import Masters
 from rocketlake.client.member import ConsumerMember, TransactionCheck
 from rocketlake.client.routes import MASTER, RouteCache
@@ -475,6 +477,16 @@ def _check_group(group: str) -> None:
         raise UsageError(
             f"the group name {group} is RocketMQ's own placeholder", hint="give the group a name of your own"
         )
+
+
+def check_settings(
+    config: object, kind: type, *, client_config: object = None, instance: object = None, hooks: object = None
+) -> None:
+    """UsageError unless what a producer or consumer was given is of its kind; None says nothing."""
+    given = ((config, kind), (client_config, ClientConfig), (instance, ClientInstance), (hooks, Hooks))
+    for name, (value, wanted) in zip(("config", "client_config", "instance", "hooks"), given, strict=True):
+        if value is not None:
+            check_kind(name, value, wanted, hint=f"write {name}={wanted.__name__}(...)")
 
 
 def client_settings(config: ClientConfig | None, namesrv: str | None) -> ClientConfig:

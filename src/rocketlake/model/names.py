@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.arguments import check_kind
 from rocketlake.model.topic import NOT_SENDABLE_TOPICS, REPLY_TOPIC_ENDING, SYSTEM_TOPICS
 
 __all__ = [
@@ -74,11 +75,13 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 def check_topic(topic: str) -> None:
     """UsageError unless `topic` is a name a topic may have."""
+    check_kind("a topic", topic, str, hint='give its name as text: "orders"')
     _check("topic", topic, DERIVED_TOPIC_CHARS_MAX if _is_derived(topic) else TOPIC_CHARS_MAX)
 
 
 def check_group(group: str) -> None:
     """UsageError unless `group` is a name a producer or consumer group may have."""
+    check_kind("a group", group, str, hint='give its name as text: "billing"')
     _check("group", group, GROUP_CHARS_MAX)
 
 

@@ -1,6 +1,6 @@
-"""Settings: files of keys and values, and values that change while a server runs.
+"""Settings: files of keys and values, values that change while a server runs, arguments of public functions.
 
-Owns        reading, checking and replacing settings of any server.
-Must not know   which settings there are.
+Owns        reading, checking and replacing settings of any server; refusing arguments of another kind.
+Must not know   which settings and functions there are.
 Start reading at    config_file.py
 """

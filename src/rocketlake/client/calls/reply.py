@@ -9,6 +9,7 @@ Source: Java MessageUtil.createReplyMessage, ClientRemotingProcessor.receiveRepl
 from __future__ import annotations
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.arguments import check_kind
 from rocketlake.client.calls.send import REPLY_TYPE
 from rocketlake.codec import compression, property_text
 from rocketlake.model import property_names as names
@@ -36,6 +37,7 @@ def reply_to(request: StoredMessage, answer: bytes | bytearray | memoryview | Me
     itself; the topic is that of the cluster's answers. UsageError for a message that asks for no answer (Java's code
     10007).
     """
+    check_kind("a request", request, StoredMessage, hint="give the message that the listener got")
     cluster = request.properties.get(names.CLUSTER)
     if not cluster or not is_request(request):
         raise UsageError(

@@ -18,7 +18,9 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.arguments import check_number
 from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.filters import wanted_topics
 from rocketlake.client.consumer.group_consumer import PushSettings, spelled_out
 from rocketlake.client.consumer.listener import ConsumeResult
 from rocketlake.client.consumer.push import PushConsumer
@@ -49,9 +51,7 @@ class Consumer:
         topics: Mapping[str, str] | None = None,
         **settings: Unpack[PushSettings],
     ) -> None:
-        subscriptions = dict(topics or {})
-        if topic is not None:
-            subscriptions[topic] = expression
+        subscriptions = wanted_topics(topic, expression, topics)
         if not subscriptions:
             raise UsageError(
                 f"the consumer of group {group!r} has no topic",
@@ -134,6 +134,8 @@ class Consumer:
                 where=f"Consumer of group {self.group!r}",
                 hint="read in one task and hand messages on, make a Consumer for each, or use PushConsumer",
             )
+        if timeout_ms is not None:
+            check_number("timeout_ms", timeout_ms, kind=float)
         self._settle(ConsumeResult.SUCCESS)
         self._is_receiving = True
         try:

@@ -6,19 +6,32 @@ Must not know   pulling, push or pull consumers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.base.settings.arguments import check_kind
 from rocketlake.client.calls.group import check_config
 from rocketlake.client.instance import ClientInstance
 from rocketlake.filter.sql_parser import parse_sql92
 from rocketlake.model.subscription import SQL92, TAG, Subscription, parse_subscription
 
-__all__ = ["check_filters", "subscription_of"]
+__all__ = ["check_filters", "subscription_of", "wanted_topics"]
+
+
+def wanted_topics(topic: str | None, expression: str, topics: Mapping[str, str] | None) -> dict[str, str]:
+    """What a consumer of one topic, or of several, subscribes to: topic -> expression. UsageError names an odd one."""
+    if topics is not None:
+        check_kind("topics", topics, Mapping, hint='give topics={"orders": "*", "prices": "TagA || TagB"}')
+    if topic is not None and not isinstance(topic, str):
+        hint = 'for several write topics={"orders": "*"}; settings have names: config=ConsumerConfig(...)'
+        check_kind("a topic", topic, str, hint=hint)
+    return {**(topics or {}), **({} if topic is None else {topic: expression})}
 
 
 def subscription_of(topic: str, expression: str, expression_type: str, version: int) -> Subscription:
     """Raises UsageError for an unknown type and for an expression with an error, whose place it names."""
+    if expression is not None:
+        check_kind(f"the expression for topic {topic}", expression, str, hint='write "TagA || TagB", or "*" for all')
     if expression_type not in (TAG, SQL92):
         raise UsageError(f"expression_type is {expression_type!r}", hint=f"use {TAG!r} or {SQL92!r}")
     subscription = parse_subscription(topic, expression, expression_type, version)

@@ -21,6 +21,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
+from rocketlake.base.settings.arguments import check_number
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.filters import check_filters
@@ -28,7 +29,8 @@ from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPoli
 from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.hooks import Hooks
-from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.client.instance import ClientInstance, check_settings, client_settings
+from rocketlake.client.user_functions import check_function
 from rocketlake.model import names
 from rocketlake.model.subscription import Subscription
 
@@ -115,6 +117,8 @@ def spelled_out(settings: type[LinkSettings]) -> Callable[[F], F]:
         def checked(self: object, /, *args: Any, **kwargs: Any) -> None:
             if unknown := kwargs.keys() - signature.parameters.keys():
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {min(unknown)!r}")
+            links = {name: kwargs.get(name) for name in ("client_config", "instance", "hooks")}
+            check_settings(kwargs.get("config"), ConsumerConfig, **links)
             init(self, *args, **kwargs)
 
         checked.__signature__ = signature  # type: ignore[attr-defined]
@@ -143,6 +147,8 @@ class GroupConsumer(Service):
         self._access = QueueAccess(self.instance, group)
         self.from_where = FirstOffset.of(told["from_where"])
         since = told.get("timestamp_ms")
+        if since is not None:
+            check_number("timestamp_ms", since, 0, means="milliseconds since 1970: int(moment.timestamp() * 1000)")
         self._start_policy = StartPolicy(
             self.from_where,
             self._clock.now_ms() - TIMESTAMP_BACK_MS if since is None else since,
@@ -150,6 +156,7 @@ class GroupConsumer(Service):
             self._access.by_time,
         )
         self._allocate = told["allocate"]
+        check_function("allocate", self._allocate, takes="(client_id, queues, client_ids)")
         self._subscriptions: dict[str, Subscription] = {}
         self._rounds: list[asyncio.Task[None]] = []
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rocketlake.base.errors import error_line, one_line
+from rocketlake.base.settings.arguments import check_kind, check_number
 from rocketlake.client.consumer.rates import Rates
 from rocketlake.client.user_functions import FunctionCall
 from rocketlake.model.message import StoredMessage
@@ -31,6 +32,15 @@ class ConsumeResult:
     suspend_ms: int | None = None
     error: str | None = None
 
+    def __post_init__(self) -> None:
+        check_number("done", self.done, -1)
+        if self.delay_level is not None:
+            check_number("delay_level", self.delay_level, -1)
+        if self.suspend_ms is not None:
+            check_number("suspend_ms", self.suspend_ms)
+        if self.error is not None:
+            check_kind("error", self.error, str, hint="give its words: str(error)")
+
     SUCCESS: ClassVar[ConsumeResult]
     LATER: ClassVar[ConsumeResult]
 
@@ -39,12 +49,12 @@ class ConsumeResult:
         cls, *, delay_level: int | None = None, suspend_ms: int | None = None, error: str | None = None
     ) -> ConsumeResult:
         """Nothing is done: the whole batch comes again."""
-        return cls(0, delay_level, suspend_ms, None if error is None else one_line(error))
+        return cls(0, delay_level, suspend_ms, _line(error))
 
     @classmethod
     def partly(cls, done: int, *, delay_level: int | None = None, error: str | None = None) -> ConsumeResult:
         """The first `done` messages are done, the rest come again (not for orderly listeners)."""
-        return cls(done, delay_level, None, None if error is None else one_line(error))
+        return cls(done, delay_level, None, _line(error))
 
     @classmethod
     def failed(cls, error: BaseException) -> ConsumeResult:
@@ -54,6 +64,10 @@ class ConsumeResult:
     def count_done(self, batch_size: int) -> int:
         """Messages of a batch of this size that are done."""
         return batch_size if self.done < 0 else min(self.done, batch_size)
+
+
+def _line(error: str | None) -> str | None:
+    return one_line(error) if isinstance(error, str) else error
 
 
 ConsumeResult.SUCCESS = ConsumeResult()

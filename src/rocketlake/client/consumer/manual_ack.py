@@ -15,7 +15,7 @@ from concurrent.futures import Future, InvalidStateError
 from inspect import isawaitable
 
 from rocketlake.base.clock import Clock, SystemClock
-from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.arguments import check_number
 from rocketlake.client.consumer.listener import Answer, ConsumeResult, Listener, ListenerCall
 from rocketlake.client.user_functions import check_function, is_async
 from rocketlake.model.message import StoredMessage
@@ -59,8 +59,7 @@ def manual_ack(function: DeliveryFunction, *, within_ms: int = 60_000, clock: Cl
     at once.
     """
     check_function("function", function, takes="(delivery)")
-    if within_ms < 1:
-        raise UsageError(f"within_ms={within_ms} leaves no time for an ack", hint="give it at least 1")
+    check_number("within_ms", within_ms, 1, means="so long may an ack take")
     clock = clock or SystemClock()
     is_plain = not is_async(function)
     late = ConsumeResult.later(error=f"not acknowledged within {within_ms} ms")

@@ -43,6 +43,9 @@ class Payload(Generic[T]):
     def __init__(self, kind: type[T] | Codec[T]) -> None:
         """`kind`: a class, whose values are JSON (msgspec's structs, dataclasses, TypedDict, pydantic's models, what
         msgspec reads), or an object with `encode` and `decode`. UsageError for a class of another kind."""
+        if not isinstance(kind, type) and not (hasattr(kind, "encode") and hasattr(kind, "decode")):
+            what = f"the kind of a payload is a class, not {type(kind).__name__}"
+            raise UsageError(what, hint="give the class of its values, or an object with encode and decode")
         self._codec: Codec[T] = _json_of(kind) if isinstance(kind, type) else kind
 
     def body(self, value: T) -> bytes:

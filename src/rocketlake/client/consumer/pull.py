@@ -12,7 +12,7 @@ are handed out (commits.py), unless the user chose the position by `seek`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Unpack
@@ -20,6 +20,7 @@ from typing import Unpack
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import stop_each
+from rocketlake.base.settings.arguments import check_kind, check_number, listed
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.consumer.commits import Commits
 from rocketlake.client.consumer.damage import Damage
@@ -114,9 +115,10 @@ class PullConsumer(GroupConsumer):
         """Read exactly these queues, whatever other members do; takes effect with the next poll or seek."""
         if self._assigned is None and self._subscriptions:
             raise UsageError("assign() after subscribe()", where=self.name, hint="use one of them")
-        version, topics = self.instance.new_version(), {queue.topic for queue in queues}
+        own = _listed(queues)
+        version, topics = self.instance.new_version(), {queue.topic for queue in own}
         subscriptions = {topic: subscription_of(topic, expression, expression_type, version) for topic in topics}
-        self._assigned = frozenset(queues)
+        self._assigned = frozenset(own)
         self._rebalance.is_paused = True
         self._subscriptions.clear()
         self._subscriptions.update(subscriptions)
@@ -140,6 +142,7 @@ class PullConsumer(GroupConsumer):
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic that can be read, sorted. Raises NoRoute."""
         self._must_run()
+        names.check_topic(topic)
         try:
             queues = await self.instance.queues_to_read(topic)
         except LinkError:
@@ -222,6 +225,8 @@ class PullConsumer(GroupConsumer):
         await self._follow_assignment()
         if self._assigned is None and not self._subscriptions:
             raise UsageError("poll() reads nothing", where=self.name, hint="call subscribe(topic) or assign(queues)")
+        check_number("timeout_ms", timeout_ms, kind=float)
+        check_number("max_messages", max_messages, 1)
         self._mark_consumed()
         until = self._clock.monotonic() + timeout_ms / 1000
         while self.is_running:
@@ -254,6 +259,7 @@ class PullConsumer(GroupConsumer):
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at this offset. Raises UsageError when the queue does not hold it."""
         await self._fetch(queue)
+        check_number("offset", offset)
         begin, end = await self._access.begin_of(queue), await self._access.end_of(queue)
         if not begin <= offset <= end:
             raise UsageError(f"offset {offset} is not in {queue}", hint=f"choose one of {begin} to {end}")
@@ -284,25 +290,26 @@ class PullConsumer(GroupConsumer):
     async def offsets_for_time(self, queues: Sequence[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """For each queue the first offset stored at or after this time (epoch ms)."""
         self._must_run()
-        return {queue: await self._access.by_time(queue, timestamp_ms) for queue in queues}
+        check_number("timestamp_ms", timestamp_ms, means="milliseconds since 1970: int(moment.timestamp() * 1000)")
+        return {queue: await self._access.by_time(queue, timestamp_ms) for queue in _listed(queues)}
 
     async def begin_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message kept."""
         self._must_run()
-        return await self._access.begin_of(queue)
+        return await self._access.begin_of(*_listed([queue]))
 
     async def end_offset(self, queue: MessageQueue) -> int:
         """The offset the next message will get."""
         self._must_run()
-        return await self._access.end_of(queue)
+        return await self._access.end_of(*_listed([queue]))
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Hand out nothing of these queues until `resume`."""
-        self._paused.update(queues)
+        self._paused.update(_listed(queues))
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Go on after `pause`."""
-        self._paused.difference_update(queues)
+        self._paused.difference_update(_listed(queues))
         self._arrived.ring()
 
     # commits
@@ -312,12 +319,15 @@ class PullConsumer(GroupConsumer):
         self._must_run()
         if offsets is None:
             offsets = {queue: fetch.position for queue, fetch in self._fetches.items()}
+        check_kind("offsets", offsets, Mapping, hint="give a dict of queues and offsets, or leave it out")
+        for queue, offset in zip(_listed(offsets), offsets.values(), strict=True):
+            check_number(f"the offset of {queue}", offset, 0)
         await self._commits.commit(offsets)
 
     async def committed(self, queue: MessageQueue) -> int:
         """The group's offset at the broker; -1 when it never committed."""
         self._must_run()
-        return await self._access.committed(queue)
+        return await self._access.committed(*_listed([queue]))
 
     def _mark_consumed(self) -> None:
         if self.auto_commit:
@@ -399,6 +409,7 @@ class PullConsumer(GroupConsumer):
             raise NotRunning("PullConsumer", self.group, is_over=self.instance.is_closed)
 
     async def _fetch(self, queue: MessageQueue) -> Fetch:
+        _listed([queue])
         await self._follow_assignment()
         fetch = self._fetches.get(queue)
         if fetch is None:
@@ -411,3 +422,7 @@ class PullConsumer(GroupConsumer):
             if queue in self._fetches and queue.topic == topic:
                 self._fetches[queue].seek(offset)
                 await self._commits.reset(queue, offset)
+
+
+def _listed(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    return listed("queues", queues, MessageQueue, hint="take them from `await consumer.fetch_queues(topic)`")

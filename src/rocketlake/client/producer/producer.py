@@ -22,12 +22,13 @@ from typing import Any
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.service import Service, stop_each
+from rocketlake.base.settings.arguments import check_number, listed
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NoReply, NoRoute, NotRunning, TooManySends
 from rocketlake.client.hooks import NO_HOOKS, Hooks, Sending, around
-from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.client.instance import ClientInstance, check_settings, client_settings
 from rocketlake.client.member import TransactionCheck
 from rocketlake.client.producer.accumulator import Accumulator
 from rocketlake.client.producer.attempts import Attempts, Deadline
@@ -70,6 +71,7 @@ class Producer(Service):
     ) -> None:
         super().__init__(f"producer {group}")
         names.check_group(group)
+        check_settings(config, ProducerConfig, client_config=client_config, instance=instance, hooks=hooks)
         self.group = group
         self.config = config or ProducerConfig()
         if self.config.compression not in COMPRESSION_TYPES:
@@ -191,7 +193,7 @@ class Producer(Service):
         assert self._batches is not None
         gathering = self._batches.gathering
         self._check(message)
-        limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         if not self.hooks.around_send and _is_free(message, queue, selector, key):
             return await gathering.send(message, None, limit_ms)
         with self._around((message,)) as sending:
@@ -343,7 +345,7 @@ class Producer(Service):
         if on_their_way >= self.config.pending_sends_max:
             raise TooManySends(self.config.pending_sends_max)
         if batches is not None and is_free and not self.hooks.around_send:
-            batches.send_nowait(taken, self.config.send_timeout_ms if timeout_ms is None else timeout_ms, callback)
+            batches.send_nowait(taken, self._limit_ms(timeout_ms), callback)
             return
         sent = self._send(taken, timeout_ms, queue, selector, key)
         sending = self.spawn("send", _report(sent, callback))
@@ -364,7 +366,9 @@ class Producer(Service):
         goes alone, as `send` would send it. Raises BatchFailed: its `sent` holds the results of the parts that were
         stored before the error. UsageError: nothing was sent.
         """
-        return self._send_batch([as_now(message) for message in messages], timeout_ms, queue, key)
+        hint = 'give a list: [Message("topic", b"one"), Message("topic", b"two")]'
+        given: list[Any] = listed("messages", messages, object, hint=hint)
+        return self._send_batch([as_now(message) for message in given], timeout_ms, queue, key)
 
     async def _send_batch(
         self, messages: list[Message], timeout_ms: int | None, queue: MessageQueue | None, key: str | int | None
@@ -409,6 +413,7 @@ class Producer(Service):
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a message of this topic may go to. Raises NoRoute."""
         self._must_run()
+        names.check_topic(topic)
         return await self._queues(topic)
 
     # inside
@@ -428,8 +433,14 @@ class Producer(Service):
             return NO_HOOKS
         return around(self.hooks.around_send, Sending(self.group, messages))
 
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        if timeout_ms is None:
+            return self.config.send_timeout_ms
+        check_number("timeout_ms", timeout_ms, kind=float)
+        return timeout_ms
+
     def _deadline(self, timeout_ms: int | None) -> Deadline:
-        limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         return Deadline(self._clock.monotonic() + limit_ms / 1000, limit_ms)
 
     def _prepare(self, message: Message) -> Outgoing:
@@ -467,23 +478,28 @@ class Producer(Service):
                 where=f"send to topic {message.topic!r}",
                 hint="give one of them",
             )
-        if queue is not None and (not isinstance(queue, MessageQueue) or queue.topic != message.topic):
-            raise UsageError(
-                f"queue {queue} is not of topic {message.topic!r}", hint="choose one of `await producer.queues(topic)`"
-            )
+        if queue is not None:
+            return _of_topic(message, queue, hint="choose one of `await producer.queues(topic)`")
         if key is not None:
             selector = by_key(key)
-        if selector is None and queue is None and message.lite_topic is not None:
+        if selector is None and message.lite_topic is not None:
             selector = by_lite_topic
         if selector is None:
-            return queue
+            return None
         check_function("selector", selector, takes="(queues, message)")
-        return selector(await self._queues(message.topic, deadline.until), message)
+        chosen = selector(await self._queues(message.topic, deadline.until), message)
+        return _of_topic(message, chosen, hint="let the selector return one of the queues that it is given")
 
 
 def _is_free(message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None) -> bool:
     """May the message go to any queue?"""
     return queue is None and selector is None and key is None and property_names.LITE_TOPIC not in message.properties
+
+
+def _of_topic(message: Message, queue: MessageQueue, *, hint: str) -> MessageQueue:
+    if not isinstance(queue, MessageQueue) or queue.topic != message.topic:
+        raise UsageError(f"queue {queue} is not of topic {message.topic!r}", hint=hint)
+    return queue
 
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from rocketlake.base.errors import UsageError
 from rocketlake.base.java.consistent_hash import bucket_of
 from rocketlake.base.java.java_compat import string_hash
 from rocketlake.client.producer.fault_latency import FaultLatency
@@ -54,6 +55,9 @@ class QueueChoice:
 
 def by_key(key: str | int) -> Selector:
     """Equal keys go to one queue: Java's hash of the key modulo the number of queues, so Java producers agree."""
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        what = f"the key of a send is text or a whole number, not {type(key).__name__}"
+        raise UsageError(what, hint="decode it: key.decode()" if isinstance(key, bytes) else "give str(key)")
     number = java_hash(key)
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:

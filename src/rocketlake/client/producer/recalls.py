@@ -11,6 +11,7 @@ over.
 from __future__ import annotations
 
 from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.settings.arguments import check_kind
 from rocketlake.client.calls.answer import is_of_slave
 from rocketlake.client.calls.recall import recall_request, recalled
 from rocketlake.client.instance import ClientInstance
@@ -26,6 +27,10 @@ _PAUSE_SECONDS = 0.2
 
 async def recall(instance: ClientInstance, group: str, topic: str, text: str, deadline: Deadline) -> str:
     """The id of the message that was taken back. Raises UsageError, RemoteError, LinkError."""
+    if not text:
+        hint = "give a message delay= or deliver_at=: one that is delivered at once or at a delay level has none"
+        raise UsageError("the message has no recall handle", where=f"recall from topic {topic!r}", hint=hint)
+    check_kind("a recall handle", text, str, hint="give the recall_handle of the send's result")
     handle = RecallHandle.of_text(text)
     if handle.topic != topic or is_retry_topic(topic) or is_dead_letter_topic(topic):
         raise UsageError(

@@ -24,6 +24,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import stop_each
+from rocketlake.base.settings.arguments import listed
 from rocketlake.client.calls.send import SendResult, SendStatus
 from rocketlake.client.calls.transaction import TransactionEnd, end_of_check, end_of_send
 from rocketlake.client.config import ClientConfig, ProducerConfig
@@ -37,6 +38,7 @@ from rocketlake.client.user_functions import check_function, is_async, is_for_ca
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import check_topic
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 
 __all__ = ["TransactionEnd", "TransactionProducer", "TransactionResult"]
@@ -89,7 +91,9 @@ class TransactionProducer(Producer):
         )
         check_function("check", check, takes="(message)")
         self._check_function = check
-        self._topics = tuple(topics)
+        self._topics = listed("topics", topics, str, hint='give topics=["orders"]')
+        for topic in self._topics:
+            check_topic(topic)
         self._checks: set[asyncio.Task[None]] = set()
         self._warnings = RareWarnings(log, clock=self._clock)
         self._pool = ThreadPoolExecutor(self.config.transaction_threads, thread_name_prefix="rocketlake-transaction")

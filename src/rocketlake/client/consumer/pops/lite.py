@@ -20,6 +20,7 @@ from typing import Unpack
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
+from rocketlake.base.settings.arguments import check_kind
 from rocketlake.client.calls.answer import is_of_another_master
 from rocketlake.client.calls.pop import PopAnswer
 from rocketlake.client.config import FirstOffset
@@ -75,13 +76,7 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
         the quota (code 42902); then none of them is subscribed to. A broker that is away is told later.
         """
         self._check_running()
-        for name in lite_topics:
-            if not is_lite_name(name):
-                raise UsageError(
-                    f"{name[:80]!r} is no name of a lite topic",
-                    where=f"LiteSimpleConsumer of group {self.group!r}",
-                    hint=f"use 1 to {LITE_CHARS_MAX} letters, digits, - and _",
-                )
+        self._check_names(lite_topics)
         begin = None
         if from_where is not None and (begin := _BEGIN.get(FirstOffset.of(from_where))) is None:
             raise UsageError("a lite topic cannot begin at a time", hint='use from_where="first" or "last"')
@@ -101,8 +96,20 @@ class LiteSimpleConsumer(ReceivingConsumer[LiteAccess]):
     async def unsubscribe_lite(self, *lite_topics: str) -> None:
         """Receive from these no longer. What is in flight may be acknowledged still."""
         self._check_running()
+        self._check_names(lite_topics)
         self._lites -= set(lite_topics)
         await self._tell(LiteAction.PARTIAL_REMOVE, lite_topics)
+
+    def _check_names(self, lite_topics: Collection[str]) -> None:
+        where = f"LiteSimpleConsumer of group {self.group!r}"
+        for name in lite_topics:
+            check_kind("a lite topic", name, str, where=where, hint='name them one after the other: "a", "b"')
+            if not is_lite_name(name):
+                raise UsageError(
+                    f"{name[:80]!r} is no name of a lite topic",
+                    where=where,
+                    hint=f"use 1 to {LITE_CHARS_MAX} letters, digits, - and _",
+                )
 
     # what brokers know
 

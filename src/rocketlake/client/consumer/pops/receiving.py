@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import stop_each
+from rocketlake.base.settings.arguments import check_kind, check_number
 from rocketlake.client.calls.answer import POPPED_AGAIN, PULLED_AFTER_HEARTBEAT, is_of_slave
 from rocketlake.client.calls.pop import POP_MAX, PopAnswer
 from rocketlake.client.consumer.damage import Damage
@@ -176,7 +177,7 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
 
         Raises HandleExpired if the time of the message is over, RemoteError, LinkError: then it comes again, perhaps.
         """
-        self._check_running()
+        self._check_popped(message)
         self._renewals.end(message)
         await self._pops.ack(message)
 
@@ -185,9 +186,8 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
 
         More than is left gives you more time, little gives it back. Raises as `ack`.
         """
-        self._check_running()
-        if duration_ms < 0:
-            raise UsageError(f"duration_ms={duration_ms} is no time", hint="give it 0 or more")
+        self._check_popped(message)
+        check_number("duration_ms", duration_ms, 0)
         self._renewals.end(message)
         await self._pops.change(message, duration_ms)
 
@@ -200,15 +200,18 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
         if not self.is_running:
             raise NotRunning(type(self).__name__, self.group, is_over=self.instance.is_closed)
 
+    def _check_popped(self, message: StoredMessage) -> None:
+        self._check_running()
+        check_kind("what is acknowledged", message, StoredMessage, hint="give one of the messages of `receive()`")
+
     def _check(self, max_messages: int, invisible_ms: int | None, await_ms: int | None) -> None:
         self._check_running()
         where = f"{type(self).__name__} of group {self.group!r}"
-        if not 1 <= max_messages <= POP_MAX:
-            raise UsageError(f"max_messages={max_messages}", where=where, hint=f"give it 1 to {POP_MAX}")
-        if invisible_ms is not None and invisible_ms < 1:
-            raise UsageError(f"invisible_ms={invisible_ms} leaves no time", where=where, hint="give it 1 or more")
-        if await_ms is not None and await_ms < 0:
-            raise UsageError(f"await_ms={await_ms} is no time", where=where, hint="give it 0 or more")
+        check_number("max_messages", max_messages, 1, POP_MAX, where=where)
+        if invisible_ms is not None:
+            check_number("invisible_ms", invisible_ms, 1, where=where)
+        if await_ms is not None:
+            check_number("await_ms", await_ms, 0, kind=float, where=where)
 
     # brokers and topics
 

@@ -19,7 +19,7 @@ from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.pop import PopAnswer
 from rocketlake.client.config import FirstOffset
-from rocketlake.client.consumer.filters import subscription_of
+from rocketlake.client.consumer.filters import subscription_of, wanted_topics
 from rocketlake.client.consumer.group_consumer import MemberSettings, spelled_out, with_defaults
 from rocketlake.client.consumer.pops.access import PopAccess
 from rocketlake.client.consumer.pops.receiving import PAUSE_SECONDS, Place, ReceivingConsumer
@@ -61,7 +61,7 @@ class SimpleConsumer(ReceivingConsumer[PopAccess]):
         """Questions to brokers that are not answered yet."""
         self._news: asyncio.Future[None] | None = None
         """Done when one of them is answered."""
-        for each, filter_expression in {**(topics or {}), **({} if topic is None else {topic: expression})}.items():
+        for each, filter_expression in wanted_topics(topic, expression, topics).items():
             self.subscribe(each, filter_expression, expression_type)
 
     def subscribe(self, topic: str, expression: str = "*", expression_type: str = TAG) -> None:
