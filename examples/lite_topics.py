@@ -18,7 +18,7 @@ WORDS = ["hello", "how are you", "bye"]
 async def main(namesrv: str) -> None:
     """Make the parent and its group, send to three sessions, read two of them."""
     async with Admin(namesrv=namesrv) as admin:
-        await admin.create_topic("sessions", queues=4, attributes="+message.type=LITE")
+        await admin.create_topic("sessions", queues=4, attributes="+message.type=LITE", if_not_exists=True)
         await admin.create_group("chat", attributes="+lite.bind.topic=sessions")
 
     async with Producer("senders", namesrv=namesrv) as producer:

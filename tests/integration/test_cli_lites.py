@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketlake import LiteSimpleConsumer, Message, Producer
-from rocketlake.base.errors import NotThereError, RemoteError, UsageError
+from rocketlake.base.errors import NotThereError, UsageError
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
 
@@ -42,6 +42,10 @@ def test_what_there_is_and_where_a_group_is_behind(cluster: EmbeddedCluster, roc
     rocketlake("topic", "create", "sessions", "-q", "2")
     rocketlake("topic", "alter", "sessions", "-a", "+message.type=LITE", "-a", "+lite.topic.expiration=60")
     rocketlake("group", "create", "chat", "-a", "+lite.bind.topic=sessions")
+    altered = rocketlake("group", "alter", "chat", "-a", "+lite.sub.model=Exclusive")
+    assert altered.rstrip().endswith(", +lite.sub.model=Exclusive")
+    bound = "lite.bind.topic=sessions, lite.sub.model=Exclusive"
+    assert f": {bound}\n" in rocketlake("group", "show", "chat")
     assert rocketlake("group", "lites", "chat") == ""
     cluster.run(send(cluster.namesrv, "sessions", "a", "a", "a", "b", "b"))
     cluster.run(receive(cluster.namesrv, "chat", "sessions", "a", "b"))
@@ -59,8 +63,10 @@ def test_what_there_is_and_where_a_group_is_behind(cluster: EmbeddedCluster, roc
 def test_what_has_no_lite_topics_says_so(rocketlake: Typed) -> None:
     rocketlake("topic", "create", "plain")
     rocketlake("group", "create", "usual")
-    with pytest.raises(RemoteError, match="type not match"):
-        rocketlake("topic", "lites", "plain")
+    for asked in (["plain"], ["plain", "a"]):
+        with pytest.raises(UsageError, match="topic plain is no parent of lite topics") as of_topic:
+            rocketlake("topic", "lites", *asked)
+        assert "+message.type=LITE" in of_topic.value.hint
     with pytest.raises(UsageError, match=r"bound to no parent") as refused:
         rocketlake("group", "lites", "usual")
     assert "lite.bind.topic" in refused.value.hint

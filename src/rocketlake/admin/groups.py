@@ -97,7 +97,12 @@ class ClusterGroups:
             for queue, each in offsets.items()
         ]
         topics = {queue.topic for queue in offsets} if now_ms else set()
-        return GroupState(group, members, rows, {topic: await self._taken(group, topic) for topic in sorted(topics)})
+        taken = {topic: await self._taken(group, topic) for topic in sorted(topics)}
+        return GroupState(group, members, rows, taken, await self._attributes(group))
+
+    async def _attributes(self, group: str) -> dict[str, dict[str, str]]:
+        settings = await self.settings(group, accept=(ResponseCode.NO_PERMISSION,))
+        return {broker: entry.attributes for broker, entry in sorted(settings.items()) if entry.attributes}
 
     async def _unsaved(
         self, members: Collection[Member], saved: Collection[MessageQueue]
@@ -218,11 +223,14 @@ class ClusterGroups:
                 hint="stop its members first",
             )
 
-    async def settings(self, group: str) -> dict[str, GroupEntry]:
-        """The group's settings by broker name; a broker that does not know the group is missing."""
+    async def settings(self, group: str, *, accept: tuple[int, ...] = ()) -> dict[str, GroupEntry]:
+        """The group's settings by broker name; a broker that does not know the group, or says `accept`, is missing."""
         masters = await self._cluster.masters()
-        answers = await self._cluster.at_each(masters, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None)
-        tables = {broker: GroupTable.decode(answer.body_bytes).groups for broker, answer in answers.items()}
+        answers = await self._cluster.at_each(
+            masters, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None, accept=accept
+        )
+        known = {broker: answer for broker, answer in answers.items() if answer.code == ResponseCode.SUCCESS}
+        tables = {broker: GroupTable.decode(answer.body_bytes).groups for broker, answer in known.items()}
         return {broker: groups[group] for broker, groups in tables.items() if group in groups}
 
     async def put(self, settings: Mapping[str, GroupEntry]) -> None:

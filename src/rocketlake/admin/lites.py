@@ -11,8 +11,11 @@ from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.errors import UsageError
 from rocketlake.model.lite import LITE_BIND
 from rocketlake.protocol.bodies.lite_info import LiteGroupInfo, LiteLag, LiteTopicInfo, ParentTopicInfo
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.lite import LiteGroupInfoHeader, LiteTopicInfoHeader, ParentTopicInfoHeader
 from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["ClusterLites"]
 
@@ -25,17 +28,25 @@ class ClusterLites:
 
     async def parent(self, topic: str) -> dict[str, ParentTopicInfo]:
         """What each broker says of a parent."""
-        brokers = await self._cluster.topic_masters(topic)
-        header = ParentTopicInfoHeader(topic=topic)
-        answers = await self._cluster.at_each(brokers, RequestCode.GET_PARENT_TOPIC_INFO, header)
+        answers = await self._ask(topic, RequestCode.GET_PARENT_TOPIC_INFO, ParentTopicInfoHeader(topic=topic))
         return {broker: ParentTopicInfo.decode(answer.body_bytes) for broker, answer in answers.items()}
 
     async def topic(self, parent: str, lite: str) -> dict[str, LiteTopicInfo]:
         """What each broker says of a lite topic."""
-        brokers = await self._cluster.topic_masters(parent)
         header = LiteTopicInfoHeader(parent_topic=parent, lite_topic=lite)
-        answers = await self._cluster.at_each(brokers, RequestCode.GET_LITE_TOPIC_INFO, header)
+        answers = await self._ask(parent, RequestCode.GET_LITE_TOPIC_INFO, header)
         return {broker: LiteTopicInfo.decode(answer.body_bytes) for broker, answer in answers.items()}
+
+    async def _ask(self, parent: str, code: RequestCode, header: Header) -> dict[str, Command]:
+        brokers = await self._cluster.topic_masters(parent)
+        answers = await self._cluster.at_each(brokers, code, header, accept=(ResponseCode.INVALID_PARAMETER,))
+        if any(answer.code != ResponseCode.SUCCESS for answer in answers.values()):
+            raise UsageError(
+                f"topic {parent} is no parent of lite topics",
+                where=self._cluster.where,
+                hint=f"`rocketlake topic alter {parent} --attribute +message.type=LITE` makes it one",
+            )
+        return answers
 
     async def behind(self, group: str, top: int) -> tuple[int, list[tuple[str, LiteLag]]]:
         """Messages that a group is behind in all its lite topics, and the brokers and lite topics where it is most."""

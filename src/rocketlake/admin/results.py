@@ -174,13 +174,15 @@ class GroupSummary:
 class GroupState:
     """A consumer group: its members that are connected now, its lag in each queue that it ever read.
 
-    `taken_per_second`: messages that it takes, by topic, over the last minute.
+    `taken_per_second`: messages that it takes, by topic, over the last minute. `attributes`: by broker, of those that
+    have any and let you list groups.
     """
 
     name: str
     members: list[Member]
     queues: list[QueueLag]
     taken_per_second: Mapping[str, float] = field(default_factory=dict)
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def lag_seconds(self) -> float:

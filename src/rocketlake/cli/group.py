@@ -21,6 +21,7 @@ from rocketlake.cli.table import (
     OutputForm,
     amount,
     objects,
+    show_attributes,
     show_json,
     show_table,
     tell,
@@ -108,6 +109,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
             "group": group,
             "lag": found.lag,
             "lag_seconds": found.lag_seconds,
+            "attributes": found.attributes,
             "members": [_member_object(each) for each in found.members],
         }
         known["taken_per_second"] = found.taken_per_second
@@ -133,6 +135,7 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
         show_table(headings, rows)
     for topic, rate in found.taken_per_second.items():
         typer.echo(f"{topic}: {rate:.1f} messages/s taken")
+    show_attributes(found.attributes)
     longest = f", the first of them there for {found.lag_seconds:.0f} s" if found.lag_seconds else ""
     typer.echo(f"lag {amount(found.lag, 'message')}{longest}")
 
@@ -289,7 +292,7 @@ def alter(
     for broker, entry in run(work()).items():
         tell(
             f"group {group} on {broker}: {amount(entry.retry_max_times, 'try')} after the first,"
-            f" {policy_text(entry.group_retry_policy)}",
+            f" {policy_text(entry.group_retry_policy)}{''.join(f', {change}' for change in attribute or ())}",
             group=group,
             tries=entry.retry_max_times,
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +36,7 @@ __all__ = [
     "end",
     "objects",
     "show",
+    "show_attributes",
     "show_json",
     "show_line",
     "show_table",
@@ -103,6 +104,14 @@ def tell_rows(name: str, headings: Sequence[str], rows: Sequence[Sequence[object
         show_table(headings, rows)
     else:
         _report.fields[name] = objects(headings, rows)
+
+
+def show_attributes(own: Mapping[str, Mapping[str, str]]) -> None:
+    """The attributes of a topic or a group, one line for each broker that has any."""
+    for broker, attributes in sorted(own.items()):
+        if attributes:
+            text = ", ".join(f"{name}={value}" for name, value in sorted(attributes.items()))
+            typer.echo(f"attributes on {broker}: {text}")
 
 
 def end() -> None:

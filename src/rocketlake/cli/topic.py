@@ -21,6 +21,7 @@ from rocketlake.cli.table import (
     OutputForm,
     amount,
     objects,
+    show_attributes,
     show_json,
     show_table,
     tell,
@@ -227,10 +228,7 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
         return
     show_table(headings, rows)
     typer.echo(f"{amount(found.messages, 'message')}; {settings_text(found.settings)}")
-    for broker, config in sorted(found.settings.items()):
-        if config.attributes:
-            own = ", ".join(f"{name}={value}" for name, value in sorted(config.attributes.items()))
-            typer.echo(f"attributes on {broker}: {own}")
+    show_attributes({broker: config.attributes for broker, config in found.settings.items()})
     if found.missing_on:
         typer.secho(
             f"warning: {', '.join(found.missing_on)} has no queue of this topic: the others carry all its messages;"
