@@ -120,9 +120,12 @@ def push(config: Any, topic: str, group: str, count: str, expression: str, fails
 
 
 def subscribe_lite(consumer: Any, lites: str) -> None:
-    """Subscribe to these lite topics. The client refuses that until the answer to its settings has come."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    for each in filter(None, lites.split(",")):
+    """Subscribe to these lite topics. The client refuses that until the answer to its settings has come.
+
+    5.1.2 asks for each letter of a name; its whole set, said each 30 s and now, has the names.
+    """
+    deadline, names = time.monotonic() + WAIT_SECONDS, [name for name in lites.split(",") if name]
+    for each in names:
         while True:
             try:
                 consumer.subscribe_lite(each)
@@ -131,6 +134,8 @@ def subscribe_lite(consumer: Any, lites: str) -> None:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
+    if names:
+        consumer.subscribe_lite_all()
 
 
 def lite(config: Any, topic: str, group: str, count: str, lites: str, end: str, tls: bool) -> None:

@@ -45,21 +45,21 @@ def shown(lines: list[dict[str, Any]], what: str) -> list[tuple[str, int]]:
 
 async def test_a_simple_consumer_gets_the_lite_topics_that_it_subscribes_to(grpc: Grpc) -> None:
     await create(grpc, "Simple", "simple")
-    send(grpc, "Simple", "a:1", "b:1", "c:1", "a:2")
-    kept = grpc.run("lite", "Simple", "simple", "3", "a,b", "later")
-    assert shown(kept, "received") == [("a:1", 1), ("a:2", 1), ("b:1", 1)]
-    assert {line["received"]["lite"] for line in kept} == {"a", "b"}
-    again = grpc.run("lite", "Simple", "simple", "4", "a,b,c", "ack")
-    assert shown(again, "received") == [("a:1", 2), ("a:2", 2), ("b:1", 2), ("c:1", 1)]
-    send(grpc, "Simple", "a:3")
-    assert shown(grpc.run("lite", "Simple", "simple", "1", "a,b,c", "ack"), "received") == [("a:3", 1)]
+    send(grpc, "Simple", "anna:1", "bert:1", "carl:1", "anna:2")
+    kept = grpc.run("lite", "Simple", "simple", "3", "anna,bert", "later")
+    assert shown(kept, "received") == [("anna:1", 1), ("anna:2", 1), ("bert:1", 1)]
+    assert {line["received"]["lite"] for line in kept} == {"anna", "bert"}
+    again = grpc.run("lite", "Simple", "simple", "4", "anna,bert,carl", "ack")
+    assert shown(again, "received") == [("anna:1", 2), ("anna:2", 2), ("bert:1", 2), ("carl:1", 1)]
+    send(grpc, "Simple", "anna:3")
+    assert shown(grpc.run("lite", "Simple", "simple", "1", "anna,bert,carl", "ack"), "received") == [("anna:3", 1)]
 
 
 async def test_a_push_consumer_gets_again_what_it_failed(grpc: Grpc) -> None:
     await create(grpc, "Push", "push")
-    texts = [f"{lite}:{number}" for lite in "abc" for number in range(5)]
+    texts = [f"{lite}:{number}" for lite in ("anna", "bert", "carl") for number in range(5)]
     send(grpc, "Push", *texts)
-    pushed = grpc.run("lite_push", "Push", "push", "20", "a,b", "fails-first")
+    pushed = grpc.run("lite_push", "Push", "push", "20", "anna,bert", "fails-first")
     assert shown(pushed, "pushed") == [(text, attempt) for text in texts if text[0] != "c" for attempt in (1, 2)]
 
 
