@@ -209,6 +209,7 @@ class LitePopping:
     def __init__(self, moments: random.Random) -> None:
         self.groups = [SharedGroup(moments), ExclusiveGroup(moments), WildcardGroup(moments)]
         self.sent: set[int] = set()
+        self.refused = 0
         self._next = 0
 
     async def begin(self, address: str) -> None:
@@ -227,10 +228,10 @@ class LitePopping:
         for group in self.groups:
             await group.begin(address)
 
-    async def run(self) -> list[BaseException]:
-        """Until the broker dies; what each of the tasks ended with."""
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """They send and take until the broker dies."""
         takes = [group.take(client) for group in self.groups for client in group.clients]
-        return await asyncio.gather(self._send(), *takes, return_exceptions=True)
+        return [asyncio.create_task(work) for work in (self._send(), *takes)]
 
     async def end(self, died: float) -> None:
         """The broker died at `died`, in monotonic seconds."""
@@ -243,12 +244,28 @@ class LitePopping:
             if any(len(group.open(self.sent)) > AHEAD for group in self.groups):
                 await asyncio.sleep(0.05)
             number, self._next = self._next, self._next + 1
-            if (await self.sender.put(lite_of(number), str(number))).code == 0:
+            answer = await self.sender.put(lite_of(number), str(number))
+            if answer.code == 0:
                 self.sent.add(number)
+            else:
+                self.refused += 1
 
     async def take_all(self) -> None:
-        """Until each group has all that is for it."""
-        await asyncio.gather(*[self._take_all(group, client) for group in self.groups for client in group.clients])
+        """Until each group has all that is for it; AssertionError if that takes longer than a minute."""
+        takes = [self._take_all(group, client) for group in self.groups for client in group.clients]
+        try:
+            async with asyncio.timeout(60):
+                await asyncio.gather(*takes)
+        except TimeoutError:
+            lost = {group.name: sorted(group.open(self.sent))[:20] for group in self.groups}
+            raise AssertionError(f"of {len(self.sent)} messages are lost: {lost}") from None
+
+    def check(self, least: int) -> None:
+        """Each lite topic came in its order, and each group took at least so many messages."""
+        for group in self.groups:
+            for lite, numbers in group.got.items():
+                assert numbers == sorted(numbers), f"{group.name}: {lite}"
+            assert len(group.done) >= least, "the load must really have run"
 
     async def _take_all(self, group: SharedGroup, client: LiteClient) -> None:
         group.forgets = False

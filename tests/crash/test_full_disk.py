@@ -12,6 +12,7 @@ import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -20,6 +21,7 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
+from tests.crash.lite_popping import LitePopping
 from tests.crash.popping import INVISIBLE_MS, Popping
 from tests.pops import PopClient
 from tests.seeds import drawn
@@ -191,4 +193,32 @@ async def test_popped_messages_outlast_a_full_disk(flush: str, small_disk: Small
     assert broker.stop() == 0
     assert load.again == [], f"seed {seed}"
     assert load.refused, "something was popped before the disk was full, and acknowledged then"
+    assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
+
+
+async def test_lite_messages_outlast_a_full_disk(small_disk: SmallDisk, tmp_path: Path) -> None:
+    """None is lost, comes again or to two clients, in each kind of group, however often the disk is full."""
+    (seed,) = drawn("lite topics on a full disk", 1)
+    moments = random.Random(seed)
+    broker = broker_on(
+        small_disk, tmp_path, flushDiskType="SYNC_FLUSH", cleanFileForciblyEnable="false", brokerName="b"
+    )
+    broker.start()
+    load = LitePopping(moments)
+    await load.begin(broker.address)
+    tasks = load.tasks()
+    for _ in range(3):
+        await asyncio.sleep(moments.uniform(0.3, 1.5))
+        small_disk.fill()
+        await asyncio.sleep(moments.uniform(0.3, 2))
+        small_disk.free()
+    for task in tasks:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ended), (seed, ended)
+    await load.take_all()
+    await load.end(monotonic())
+    assert broker.stop() == 0
+    load.check(least=20)
+    assert load.refused, f"seed {seed}: the disk was full"
     assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
