@@ -256,11 +256,13 @@ async def test_a_long_light_queue_is_read_from_its_start(client: LiteClient) -> 
     assert got == bodies
 
 
-async def test_a_parent_made_anew_begins_anew(broker: Broker, client: LiteClient) -> None:
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+async def test_a_parent_made_anew_begins_anew(broker: Broker, client: LiteClient, *, is_acknowledged: bool) -> None:
     await good(client, ADD, "a")
     await put_all(client, "a:1", "a:2")
     for popped in await client.pop_lite():
-        await client.ack_lite(popped)
+        if is_acknowledged:
+            await client.ack_lite(popped)
     broker.ground.topics.delete(PARENT)
     broker.ground.store.delete_topics([PARENT])
     broker.ground.topics.put(TopicConfig(PARENT, attributes={"message.type": "LITE"}))

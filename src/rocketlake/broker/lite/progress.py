@@ -93,6 +93,13 @@ class LiteProgress:
             self.orders.forget(key)
             self._offsets.commit(*key, number)
 
+    def forget_parent(self, parent: str) -> None:
+        """The parent topic is gone: nothing of it is in flight, and what comes if it is made anew waits for nothing."""
+        for key in list(self.orders):
+            names = split_light_queue(key[1])
+            if names is not None and names[0] == parent:
+                self.orders.forget(key)
+
     def lower_to_ends(self) -> None:
         """No group is behind the end of a light queue: a crash took messages that were acknowledged.
 

@@ -51,7 +51,7 @@ class Lite(MasterWing):
         self.subscriptions = Subscriptions(clock)
         self._orders = OrderTable(ground.table_path("liteOrderInfo.json"), ground.seams.files, clock)
         self._reads = LightReads(store, queues)
-        progress = LiteProgress(ground.offsets, self._orders, queues)
+        self._progress = progress = LiteProgress(ground.offsets, self._orders, queues)
         rights = LiteRights(config, ground.topics, ground.groups)
         self.hold: LiteHold = WaitList(
             "lite-hold", clock, ground.turns, config.now.held_pops_max, config.now.held_pulls_of_one_max
@@ -133,4 +133,5 @@ class Lite(MasterWing):
         if self._topics.get(topic) is None:
             self.subscriptions.remove_parent(topic)
             self.wildcards.remove_parent(topic)
+            self._progress.forget_parent(topic)
             self._reads.clear()
