@@ -22,7 +22,10 @@ __all__ = ["Accounts"]
 
 _USERS_MAX: Final = 100_000
 _ENTRIES_MAX: Final = 1_000
-_HINT_SIGN: Final = "give the client the access key and the secret key of a user"
+_HINT_SIGN: Final = (
+    "give the client the access key and the secret key of a user; `rocketlake` takes them by --credentials FILE, or"
+    " from ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY"
+)
 
 
 class Accounts:
