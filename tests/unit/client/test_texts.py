@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import rocketlake
-from rocketlake import ConsumerConfig, Message, ProducerConfig, PullConsumer
+from rocketlake import ConsumerConfig, Message, Producer, ProducerConfig, PullConsumer
 from rocketlake.base.errors import LinkError, UsageError
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import SendFailed
@@ -88,6 +89,14 @@ async def test_name_servers_that_are_away_are_named_once(peers: Any) -> None:
     with pytest.raises(LinkError) as caught:
         await instance.queues_to_publish("T")
     assert str(caught.value).count("Cure:") == 1
+
+
+async def test_a_server_that_ends_connections_may_be_one_that_encrypts() -> None:
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server, Producer("g", namesrv=f"127.0.0.1:{server.sockets[0].getsockname()[1]}") as producer:
+        with pytest.raises(LinkError, match=r"no name server answers: link to .* closed") as caught:
+            await producer.queues("T")
+    assert "--tls-config" in caught.value.hint
 
 
 async def test_an_outage_is_one_line(peers: Any, caplog: Any) -> None:

@@ -23,6 +23,12 @@ from rocketlake.protocol.headers.namesrv import GetRouteHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
+_CURE = "is it running there? `rocketlake up` starts one; `namesrv=` or NAMESRV_ADDR says where it is"
+_CURE_OF_CUTS = (
+    "something listens there, and ends our connection: is it a name server, and does it encrypt as we do? --tls-config,"
+    " ROCKETLAKE_TLS_CONFIG or ClientConfig.tls_config_file names the certificates"
+)
+
 
 class NameServers:
     """The name servers of a cluster; all of them know the same routes."""
@@ -92,8 +98,9 @@ class NameServers:
                     where="name servers " + ";".join(self.addresses),
                     hint="give the address of a name server, port 9876 unless told otherwise: this may be a broker",
                 ) from error
+        is_cut = any("closed" in problem or "encrypted" in problem for problem in problems)
         raise LinkError(
             "no name server answers: " + "; ".join(problems),
             where="name server " + ";".join(self.addresses),
-            hint="is it running there? `rocketlake up` starts one; `namesrv=` or NAMESRV_ADDR says where it is",
+            hint=_CURE_OF_CUTS if is_cut else _CURE,
         )
