@@ -135,12 +135,12 @@ async def test_a_compressed_answer_is_unpacked_and_a_broken_one_refused(desk: De
 
 
 async def test_all_brokers_of_the_cluster_know_the_asker_before_its_request_goes_out(
-    peers: Any, make_broker: Any, desk: Desk, asker: Any
+    peers: Any, make_broker: Any, clock: ManualClock, desk: Desk, asker: Any
 ) -> None:
     """The topic is on one broker, and the answer may come to any."""
     other = await make_broker("b")
     peers.route(ANSWERS, desk.broker, other)
-    asked = asking(await asker())
+    asked = asking(await asker(instance=on_clock(peers, clock)))
     await desk.is_asked()
     assert desk.known == [True]
     for broker in (desk.broker, other):
@@ -150,10 +150,10 @@ async def test_all_brokers_of_the_cluster_know_the_asker_before_its_request_goes
 
 
 async def test_without_a_topic_of_answers_the_brokers_of_the_topic_know_the_asker(
-    peers: Any, desk: Desk, asker: Any
+    peers: Any, clock: ManualClock, desk: Desk, asker: Any
 ) -> None:
     del peers.routes[ANSWERS]
-    asked = asking(await asker())
+    asked = asking(await asker(instance=on_clock(peers, clock)))
     await desk.is_asked()
     assert desk.known == [True]
     await desk.hand_on(b"!")
@@ -161,12 +161,12 @@ async def test_without_a_topic_of_answers_the_brokers_of_the_topic_know_the_aske
 
 
 async def test_a_link_that_was_opened_anew_begins_with_a_heartbeat(
-    peers: Any, make_broker: Any, desk: Desk, asker: Any
+    peers: Any, make_broker: Any, clock: ManualClock, desk: Desk, asker: Any
 ) -> None:
     """A broker that restarts has forgotten its clients; so has one whose link broke."""
     other = await make_broker("b")
     peers.route(ANSWERS, desk.broker, other)
-    producer = await asker()
+    producer = await asker(instance=on_clock(peers, clock))
     for number, is_lost in enumerate((False, True)):
         if is_lost:
             for host in ("a", "b"):
