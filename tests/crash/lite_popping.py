@@ -70,7 +70,7 @@ class SharedGroup:
         """The same, and those of which nobody knows whether the acknowledgement counts: they may come again, or not."""
         self.forgets = True
         self.held: list[PoppedLite] = []
-        """What clients had when the broker died. They acknowledge it when it is back."""
+        """What clients had when the broker died. They acknowledge some of it when it is back."""
         self.flights: dict[str, Flight] = {}
 
     def wants(self, number: int) -> bool:
@@ -86,8 +86,9 @@ class SharedGroup:
         for client in self.clients:
             await change(client, LiteAction.COMPLETE_ADD, LITES)
         for popped in self.held:
-            self.done.add(int(popped.body))
-            await first.ack_lite(popped)
+            if self.moments.randrange(2):
+                self.done.add(int(popped.body))
+                await first.ack_lite(popped)
         self.held.clear()
 
     async def end(self, died: float) -> None:
