@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -57,3 +58,14 @@ def test_more_than_one_answer_holds(cluster: EmbeddedCluster, rocketlake: Typed)
 def test_no_handle_is_refused(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
     with pytest.raises(UsageError, match="recall handle is invalid"):
         rocketlake("schedule", "cancel", "--yes", "nonsense")
+
+
+def test_a_produce_says_how_to_take_the_message_back(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
+    said = rocketlake("produce", "Late", "tea", "--delay", "1h")
+    assert "until its time" in said
+    (handle,) = re.findall(r"`rocketlake schedule cancel (\S+)`", said)
+    rocketlake("schedule", "cancel", "--yes", handle)
+    assert listed(rocketlake, "--topic", "Late") == []
+    known = json.loads(rocketlake("produce", "Late", "tea", "--delay", "1h", "-o", "jsonl"))
+    assert [each["handle"] for each in listed(rocketlake, "--topic", "Late")] == [known["handle"]]
+    assert "handle" not in json.loads(rocketlake("produce", "Late", "tea", "-o", "jsonl"))

@@ -209,12 +209,14 @@ async def _send_each(namesrv: str, messages: list[Message], order_by: str | None
 
 def _say_stored(topic: str, result: SendResult, output: OutputForm) -> None:
     broker, queue = result.queue.broker_name, result.queue.queue_id
+    handle = result.recall_handle
     if output is OutputForm.TABLE:
-        where = f"broker {broker}, queue {queue}, offset {result.queue_offset}"
-        typer.echo(f"stored in {topic}: {where}, id {result.message_id}")
+        where = "until its time" if handle else f"queue {queue}, offset {result.queue_offset}"
+        back = f"; `rocketlake schedule cancel {handle}` takes it back" if handle else ""
+        typer.echo(f"stored in {topic}: broker {broker}, {where}, id {result.message_id}{back}")
         return
-    known = {"topic": topic, "broker": broker, "queue": queue, "offset": result.queue_offset}
-    show_line(known | {"id": result.message_id})
+    known = {"topic": topic, "broker": broker, "queue": queue, "offset": result.queue_offset, "id": result.message_id}
+    show_line(known | ({"handle": handle} if handle else {}))
 
 
 async def _send_lines(namesrv: str, topic: str, message: Make, order_by: str | None) -> bool:
