@@ -43,7 +43,7 @@ $(VENV)/.installed: pyproject.toml setup.py build_ext.py $(wildcard locks/*.txt)
 
 $(VENV)/.built: $(VENV)/.installed $(COMPILED_SOURCES)
 	@# There is a compiler now, so a module that does not compile is an error. Only pip's users may go on without it.
-	@ROCKETLAKE_COMPILED=1 $(BIN)/python progress.py "compiling the hot paths, about two minutes the first time" $(VENV)/build.log \
+	@ROCKETLAKE_COMPILED=1 $(BIN)/python progress.py "compiling the hot paths, a few minutes the first time" $(VENV)/build.log \
 		$(BIN)/python setup.py build_ext --inplace --parallel 2
 	@# As pip does for packages that are no working copy: with PYTHONDONTWRITEBYTECODE each start would compile what it imports.
 	@$(BIN)/python -m compileall -q src

@@ -69,9 +69,11 @@ def main(words: list[str]) -> int:
 
 
 def _short(text: str) -> str:
-    """ "Collecting pyspark<4.4,>=4.2 (from ...)" -> "Collecting pyspark<4.4,>=4.2"."""
+    """ "Collecting pyspark<4.4,>=4.2 (from ...)" -> "Collecting pyspark<4.4,>=4.2"; of a compiler what it makes."""
     words = text.split()
-    return " ".join(words[:2]) if words else ""
+    if "-o" in words[:-1]:
+        return Path(words[words.index("-o") + 1]).name
+    return " ".join(words[:2])
 
 
 if __name__ == "__main__":

@@ -50,3 +50,16 @@ def test_ctrl_c_ends_the_step_and_leaves_no_traceback(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "==> a step: interrupted" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Collecting pyspark<4.4,>=4.2 (from rocketlake)", "Collecting pyspark<4.4,>=4.2"),
+        ("gcc -shared build/a.o -L/lib -o src/rocketlake/codec/record.so", "record.so"),
+        ("gcc -o", "gcc -o"),
+        ("", ""),
+    ],
+)
+def test_a_line_is_cut_to_what_is_made(text: str, said: str) -> None:
+    assert progress._short(text) == said
