@@ -177,4 +177,4 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(bill(), indent=1) + "\n", "utf-8")
-    print(f"{target}: {len(installed(ALL))} packages, of {len(locked(RUNTIME))} that run")
+    print(f"{target}: {len(installed(ALL))} packages, {len(locked(RUNTIME))} of them at run time")

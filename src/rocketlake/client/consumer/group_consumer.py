@@ -164,7 +164,10 @@ class GroupConsumer(Service):
         """Learn the brokers of our topics, so that the first heartbeat reaches them before the first round."""
         for topic in sorted(self._subscriptions):
             if not await self.instance.refresh_route(topic) and not topic.startswith(names.RETRY_PREFIX):
-                log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
+                log.warning(
+                    "topic %s has no route yet; group %s waits for it (`rocketlake topic list` shows all names)",
+                    topic, self.group,
+                )  # fmt: skip
         await check_filters(self.instance, self.group, self._subscriptions.values())
         await self.instance.heartbeat()
 
