@@ -10,13 +10,17 @@ from rocketlake.auth.action import Action
 from rocketlake.auth.credentials import Credentials
 from rocketlake.auth.policy import Acl, Decision, Entry, PolicyType, Resource
 from rocketlake.auth.user import User
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.client import GroupMembers
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, ProducerEntry
+from rocketlake.protocol.bodies.lite import LiteAction, LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.client import GroupMembersHeader, UnregisterClientHeader
+from rocketlake.protocol.headers.lite import PopLiteHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from tests.lone_broker import Alone
@@ -131,6 +135,30 @@ async def test_an_id_stays_its_users_while_the_client_connects_anew_and_for_two_
 async def test_a_client_that_locks_before_its_first_heartbeat_has_its_id(two: Two) -> None:
     assert await two.lock(two.alice, ALICE) == (OK, 2)
     assert await two.lock(two.bob, ALICE, Code.UNLOCK_BATCH_MQ) == (REFUSED, 0)
+
+
+async def test_no_other_user_changes_what_a_client_subscribes_to_or_pops_for_it(two: Two) -> None:
+    two.master.ground.topics.put(TopicConfig("P", attributes={"message.type": "LITE"}))
+    two.master.ground.groups.put(GroupConfig("g", attributes={"lite.bind.topic": "P"}))
+
+    async def change(client: NetClient, action: LiteAction) -> int:
+        entry = LiteSubscription(action=action, client_id=ALICE, group="g", topic="P", lite_topic_set=["a"])
+        body = LiteSubscriptionBody(subscription_set=[entry]).encode()
+        return (await two.asked(client, Command.request(Code.LITE_SUBSCRIPTION_CTL, body=body))).code
+
+    async def pop(client: NetClient) -> int:
+        header = PopLiteHeader(
+            client_id=ALICE, consumer_group="g", topic="P", max_msg_num=1, invisible_time=60_000, poll_time=0,
+            born_time=two.clock.now_ms(),
+        )  # fmt: skip
+        return (await two.asked(client, Command.request(Code.POP_LITE_MESSAGE, header))).code
+
+    assert await change(two.alice, LiteAction.PARTIAL_ADD) == OK
+    for action in LiteAction:
+        assert await change(two.bob, action) == REFUSED
+    assert await pop(two.bob) == REFUSED
+    assert await pop(two.alice) == ResponseCode.POLLING_TIMEOUT
+    assert await change(two.root, LiteAction.COMPLETE_REMOVE) == OK
 
 
 async def test_a_super_user_may_speak_for_a_client_as_brokers_do_and_takes_no_id(two: Two) -> None:

@@ -131,7 +131,7 @@ class Broker(Service):
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
         self.light_table = LightTable(ground)
-        self.lite = Lite(ground, self.light_table)
+        self.lite = Lite(ground, self.light_table, self.clients.client_ids)
         self.sending = Sending(ground, self.clients, self.transactions, self.lite)
         self.popping = Popping(ground, self.delay, self.lite)
         self.membership = Membership(ground, self.cluster, self) if ground.config.now.controller_mode else None

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import islice
 
+from rocketlake.broker.clients.client_ids import ClientIds
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.lite.progress import LiteProgress
 from rocketlake.broker.lite.subscriptions import EVERYTHING, Subscriber, Subscriptions
@@ -35,7 +36,7 @@ from rocketlake.model.lite import (
     is_lite_name,
 )
 from rocketlake.net.reply_steps import ReplySteps
-from rocketlake.net.request import Asker, Reply, Request
+from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.lite import LiteAction, LiteOffset, LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.lite import NotifyUnsubscribeLiteHeader, PopLiteHeader
@@ -60,12 +61,14 @@ class LiteSubscriptions:
         subscriptions: Subscriptions,
         wildcards: WildcardGroups,
         progress: LiteProgress,
+        client_ids: ClientIds,
     ) -> None:
         self._config = config
         self._rights = rights
         self._subscriptions = subscriptions
         self._wildcards = wildcards
         self._progress = progress
+        self._client_ids = client_ids
 
     def change(self, request: Request) -> ReplySteps:
         """Make the changes, one after the other, up to the first that is refused."""
@@ -76,14 +79,15 @@ class LiteSubscriptions:
             for place, entry in enumerate(entries):
                 if place:
                     yield
-                self._change(entry, request.asker)
+                self._change(entry, request)
         except Refused as refused:
             return Reply(refused.code, remark=str(refused))
         return Reply()
 
-    def _change(self, entry: LiteSubscription, asker: Asker) -> None:
+    def _change(self, entry: LiteSubscription, request: Request) -> None:
         if not (entry.client_id.strip() and entry.group.strip() and entry.topic.strip()):
             raise Refused("a subscription names its client, group and topic", code=ResponseCode.ILLEGAL_OPERATION)
+        self._client_ids.check(request.user, entry.client_id)
         found = self._subscriptions.find(entry.client_id, entry.group)
         if entry.action is LiteAction.COMPLETE_REMOVE:
             if found is not None:
@@ -92,7 +96,7 @@ class LiteSubscriptions:
             if found is not None:
                 self._take(found, found.lites.intersection(entry.lite_topic_set))
         else:
-            self._add(entry, found, asker)
+            self._add(entry, found, request)
 
     def _take(self, subscriber: Subscriber, lites: Collection[str]) -> None:
         self._subscriptions.take(subscriber, lites)
@@ -100,13 +104,14 @@ class LiteSubscriptions:
             for lite in lites:
                 self._progress.begin_at(subscriber.group, subscriber.parent, lite, _FIRST)
 
-    def _add(self, entry: LiteSubscription, found: Subscriber | None, asker: Asker) -> None:
+    def _add(self, entry: LiteSubscription, found: Subscriber | None, request: Request) -> None:
         if len(entry.client_id) > _CLIENT_ID_MAX:
             raise Refused(
                 f"the client id {entry.client_id[:80]!r}... has {len(entry.client_id)} characters",
                 code=ResponseCode.ILLEGAL_OPERATION,
                 hint=f"give the client an id of at most {_CLIENT_ID_MAX}",
             )
+        self._client_ids.claim(request.user, entry.client_id)
         group = self._rights.subscribing(entry.topic, entry.group)
         takes_all = LITE_WILDCARD in group.attributes
         if takes_all and entry.action is LiteAction.PARTIAL_ADD:
@@ -126,7 +131,7 @@ class LiteSubscriptions:
         if entry.offset_option is not None and not is_whole:
             self._progress.check_option(entry.offset_option)
         subscriber = self._subscriptions.find_or_add(entry.client_id, entry.group, entry.topic)
-        subscriber.asker = asker
+        subscriber.asker = request.asker
         if group.attributes.get(LITE_MODEL) == LITE_EXCLUSIVE and not takes_all:
             if is_whole:
                 given = self._leave_to_others(subscriber, given)
@@ -154,7 +159,7 @@ class LiteSubscriptions:
                 self._progress.begin_at(subscriber.group, subscriber.parent, lite, _FIRST)
         _tell(lost)
 
-    def join(self, header: PopLiteHeader, asker: Asker) -> None:
+    def join(self, header: PopLiteHeader, request: Request) -> None:
         """A client of a wildcard group asks for messages: it subscribes to all lite topics by that. Refused."""
         found = self._subscriptions.find(header.client_id, header.consumer_group)
         if found is None or found.parent != header.topic or EVERYTHING not in found.lites:
@@ -164,7 +169,7 @@ class LiteSubscriptions:
                 group=header.consumer_group,
                 topic=header.topic,
             )
-            self._add(entry, found, asker)
+            self._add(entry, found, request)
 
     def look(self, subscriber: Subscriber, lites: Collection[str]) -> None:
         """Have a subscriber read what is there of these lite topics."""

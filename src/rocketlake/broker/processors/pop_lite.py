@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rocketlake.base.clock import Clock
+from rocketlake.broker.clients.client_ids import ClientIds
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.held.wait_list import WaitList
 from rocketlake.broker.held.waiting_pops import LOADS_MAX, WaitingPops
@@ -28,7 +29,7 @@ from rocketlake.broker.rights.lite import LiteRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.model.pop import ORDER_REVIVE_QUEUE
-from rocketlake.net.request import HELD, Asker, Held, Reply, Request
+from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.lite import PopLiteHeader, PopLiteReplyHeader
 from rocketlake.protocol.limits import FRAME_BYTES_MAX
 from rocketlake.protocol.response_code import ResponseCode
@@ -65,12 +66,13 @@ class PopLite:
         store: MessageStore,
         rights: LiteRights,
         subscriptions: Subscriptions,
-        join: Callable[[PopLiteHeader, Asker], object],
+        join: Callable[[PopLiteHeader, Request], object],
         wildcards: WildcardGroups,
         reads: LightReads,
         progress: LiteProgress,
         hold: LiteHold,
         stats: BrokerStats,
+        client_ids: ClientIds,
         is_ready: Callable[[], bool],
         clock: Clock,
     ) -> None:
@@ -85,12 +87,14 @@ class PopLite:
         self._reads = reads
         self._progress = progress
         self._stats = stats
+        self._client_ids = client_ids
         self._is_ready = is_ready
         self._clock = clock
 
     def pop(self, request: Request) -> Reply | Held:
         """Serve the request: at once, or when a message comes."""
         header = request.header(PopLiteHeader)
+        self._client_ids.check(request.user, header.client_id)
         return self._waiting.begin(header) or self._serve(request, header)
 
     def _serve(self, request: Request, header: PopLiteHeader, loads: int = 0) -> Reply | Held:
@@ -98,7 +102,7 @@ class PopLite:
             self._rights.admit(header.topic, header.consumer_group, header.max_msg_num)
             takes_all = self._rights.takes_all(header.consumer_group, header.topic)
             if takes_all:
-                self._join(header, request.asker)
+                self._join(header, request)
         except Refused as refused:
             return Reply(refused.code, remark=str(refused))
         pop_ms = self._clock.now_ms()

@@ -6,6 +6,7 @@ Must not know   the work of the parts.
 
 from __future__ import annotations
 
+from rocketlake.broker.clients.client_ids import ClientIds
 from rocketlake.broker.dispatch_table import lite_rows
 from rocketlake.broker.held.wait_list import WaitList
 from rocketlake.broker.lite.acks import AckLite
@@ -44,7 +45,7 @@ class LightTable(Wing):
 class Lite(MasterWing):
     """Serves lite topics. It starts before the wing of sends, which number lite messages."""
 
-    def __init__(self, ground: Ground, table: LightTable) -> None:
+    def __init__(self, ground: Ground, table: LightTable, client_ids: ClientIds) -> None:
         super().__init__("lite", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
         self.queues = queues = table.queues
@@ -57,7 +58,7 @@ class Lite(MasterWing):
             "lite-hold", clock, ground.turns, config.now.held_pops_max, config.now.held_pulls_of_one_max
         )
         self.wildcards = wildcards = WildcardGroups(store, table.messages, rights, queues, progress, clock)
-        changes = LiteSubscriptions(config, rights, self.subscriptions, wildcards, progress)
+        changes = LiteSubscriptions(config, rights, self.subscriptions, wildcards, progress, client_ids)
         pop = PopLite(
             config=config,
             store=store,
@@ -69,6 +70,7 @@ class Lite(MasterWing):
             progress=progress,
             hold=self.hold,
             stats=ground.stats,
+            client_ids=client_ids,
             is_ready=lambda: queues.is_ready,
             clock=clock,
         )
