@@ -57,7 +57,7 @@ demo: install    ## the main job: 336,776 flights through the broker into a Spar
 etcd: install    # the peer of the controllers' tests, a release that the product takes
 	@$(BIN)/python progress.py "building etcd, two minutes the first time" $(VENV)/etcd.log $(BIN)/python -m interop.etcd
 
-test: check etcd ## lint, types and contracts; the short tier of the tests, of every room; 10 minutes at most
+test: check etcd ## lint, types and contracts; the short tier of the tests, of every room; 17 to 21 minutes
 	$(PYTEST) -m "not long" --durations=20
 
 test-long: install etcd ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; half an hour and more
