@@ -198,7 +198,7 @@ async def test_members_with_certificates_and_accounts(tmp_path: Path) -> None:
         async with register(peers, **account) as one:
             with pytest.raises(LinkError, match="authentication failed"):
                 await one.read("a")
-        async with register(peers, **{**account, "ca_file": others.ca}, ask_seconds=0.3) as one:
+        async with register(peers, **{**account, "ca_file": others.ca}) as one:
             with pytest.raises(LinkError, match=r"certificate verify failed|unable to get local issuer"):
                 await one.read("a")
 
@@ -206,7 +206,7 @@ async def test_members_with_certificates_and_accounts(tmp_path: Path) -> None:
 @pytest.mark.long
 async def test_a_version_that_can_diverge_is_for_tests_only(tmp_path: Path) -> None:
     with EtcdPeers(tmp_path, 1, binary=packaged("etcd")) as peers:
-        async with EtcdRegister(EtcdSettings(peers.addresses, ask_seconds=0.2), TcpNetwork()) as one:
+        async with EtcdRegister(EtcdSettings(peers.addresses), TcpNetwork()) as one:
             with pytest.raises(LinkError, match=r"etcd 3\.5\.1 is not used: members of 3.5.0 to 3.5.2 can diverge"):
                 await one.read("")
         async with register(peers) as one:

@@ -133,7 +133,8 @@ class EtcdCluster(Service):
                     self._first = self.members.index(member)
                     return Answered(ended.answer, in_doubt)
                 in_doubt = in_doubt or (ended.has_sent and not (ended.refusal and ended.refusal.is_before))
-                reasons[member.name] = ended.reason
+                if left >= self._try_seconds or member.name not in reasons:  # one that was cut short tells nothing
+                    reasons[member.name] = ended.reason
                 if ended.refusal is not None and ended.refusal.next is Next.GIVE_UP:
                     raise EtcdError(f"etcd refuses: {ended.reason}", in_doubt=in_doubt, hint=ended.refusal.hint)
             if not self.is_running:

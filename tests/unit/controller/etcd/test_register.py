@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from rocketlake.base.errors import LinkError
@@ -157,6 +159,22 @@ def test_a_swap_that_was_never_sent_is_not_made() -> None:
         with pytest.raises(LinkError, match="no member of etcd answered in time: a:2379: cannot connect") as error:
             await world.register.swap("a", ABSENT, b"1")
         assert not isinstance(error.value, OutcomeUnknown)
+
+    play(story)
+
+
+def test_a_last_try_that_has_no_time_left_does_not_hide_why_the_others_failed() -> None:
+    async def story(world: World) -> None:
+        for host in world.hosts.values():
+            host.crash()
+        reading = asyncio.ensure_future(world.register.read(""))
+        await world.clock.sleep(2.8)
+        world.hosts = {name: world.net.host(name) for name in world.hosts}
+        for peer in world.peers:
+            peer.delay_seconds = 60
+        await world.listen()
+        with pytest.raises(LinkError, match="no member of etcd answered in time: a:2379: cannot connect"):
+            await reading
 
     play(story)
 
