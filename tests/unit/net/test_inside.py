@@ -99,9 +99,18 @@ async def test_what_is_asked_in_one_piece_is_answered_before_the_return() -> Non
         commands = [Command(1, opaque=first + n, body=b"%d" % n) for n in range(3)]
         return b"".join(bytes(part) for command in commands for part in encode_command(command))
 
-    now = asyncio.get_running_loop().time()
-    assert client.start_run(server.address, [(Waiter(), now + 60)] * 3, make)
-    assert heard == [b"0", b"1", b"2"]
+    now, at_once = asyncio.get_running_loop().time(), [b""]
+    for _ in range(10):  # a busy machine may end the server's turn before it has served: then the answers come later
+        heard.clear()
+        assert client.start_run(server.address, [(Waiter(), now + 60)] * 3, make)
+        at_once = list(heard)
+        async with asyncio.timeout(10):
+            while len(heard) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert heard == [b"0", b"1", b"2"]
+        if at_once:
+            break
+    assert at_once == heard
     await server.stop()
     assert not client.start_run(server.address, [(Waiter(), now + 60)], make)
     await client.stop()
