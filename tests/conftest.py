@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from interop.apache import PeerMissing, compiled_drivers
 from tests import seeds
+from tests.garbage import collect_if_grown
 
 # Both measure this machine, not the code: with both cores busy they fail tests at random.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,6 +50,11 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Behind each test."""
+    collect_if_grown()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marks choose the tests

@@ -21,6 +21,7 @@ from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import FrameReader, decode_frame
 from rocketlake.store.config import StoreConfig
+from tests.garbage import collect_if_grown
 
 _HOST = "10.0.0.100"
 _STORE = StoreConfig(
@@ -151,3 +152,4 @@ def _walk(files: MemoryFiles, folder: Path) -> list[tuple[str, bytes]]:
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(work())
+    collect_if_grown()
