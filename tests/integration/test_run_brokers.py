@@ -12,6 +12,7 @@ import pytest
 
 from rocketlake import Message, Producer
 from rocketlake.admin import Admin
+from rocketlake.admin.results import TopicState
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.base.settings.config_file import read_properties
 from rocketlake.cli import kept_process
@@ -34,6 +35,16 @@ def several(folder: Path, namesrv: str | None, said: list[str], *lines: str) -> 
     return BrokerProcesses(2, conf, namesrv=namesrv, store=folder / "store", say=said.append)
 
 
+async def _known(admin: Admin, topic: str) -> TopicState:
+    """The topic, once the name server knows it: a broker says a new topic, or a new port, after its answer."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await admin.topic(topic)
+            except RocketLakeError:
+                await asyncio.sleep(0.05)
+
+
 @pytest.mark.long
 async def test_a_new_topic_is_on_all_of_them_and_one_that_dies_comes_back_with_its_messages(
     tmp_path: Path, name_server: str, monkeypatch: pytest.MonkeyPatch
@@ -48,21 +59,14 @@ async def test_a_new_topic_is_on_all_of_them_and_one_that_dies_comes_back_with_i
         assert [each.name for each in await admin.brokers()] == brokers.names == ["m-1", "m-2"]
         sent = await producer.send(Message("orders", b"x"))
         async with asyncio.timeout(30):
-            while sorted((await admin.topic("orders")).settings) != brokers.names:  # noqa: ASYNC110 - another process
+            while sorted((await _known(admin, "orders")).settings) != brokers.names:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
         holder = next(each for each in brokers.brokers if each.name == sent.queue.broker_name)
         os.kill(holder.pid, signal.SIGKILL)
         async with asyncio.timeout(30):
             while not any("is up again" in text for text in said):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    queues = (await admin.topic("orders")).queues
-                except RocketLakeError:  # the name server does not know its new port yet
-                    await asyncio.sleep(0.05)
-                else:
-                    break
+        queues = (await _known(admin, "orders")).queues
         assert sum(each.next_offset for each in queues) == 1
         assert {path.stat().st_mode & 0o777 for path in (tmp_path / "store").glob("*.conf")} == {0o600}
 
