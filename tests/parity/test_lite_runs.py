@@ -15,8 +15,6 @@ from rocketlake.base.pure_import import has_kernel
 if not has_kernel("rocketlake.broker.lite.lite_run"):
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
-from rocketlake.broker.config import BrokerConfig, LiveConfig
-from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.lite.lite_run import LiteCutter
 from rocketlake.broker.topics.table import TopicTable
@@ -25,6 +23,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.log_window import LogWindow
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage
+from tests.unit.broker.lite.light_world import light_queues
 
 PARENT = "Parent"
 ROOT = Path("/store")
@@ -55,7 +54,7 @@ async def table(
     store: MessageStore, topics: TopicTable, clock: ManualClock, *, in_runs: bool
 ) -> dict[str, dict[int, int]]:
     messages = LiteMessages(store, LiteCutter(LogWindow(store.fetch.window)) if in_runs else None)
-    queues = LightQueues(LiveConfig(BrokerConfig()), store, topics, messages, clock)
+    queues = light_queues(store, topics, clock, messages=messages)
     await queues.start()
     queues.lead()
     while not queues.is_ready:

@@ -11,7 +11,8 @@ A light queue without a message for as long as its parent says has expired: nobo
 message begins a chain of its own. When its last message came lies in the log, so each replica and each start knows it.
 
 The table is made from the log. A slave reads on, so that it knows nearly all when it becomes the master; a master reads
-until it knows all, and then notes what it stores.
+until it knows all, and then notes what it stores. Once enough is new in the table it is saved (light_file.py): the next
+start takes it from there, and reads the log behind it.
 
 Invariant: a number is given out only while the table holds all lite messages of the log.
 """
@@ -31,6 +32,7 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level, timer_property
+from rocketlake.broker.lite.light_file import LightFile, QueueRead, TableBytes
 from rocketlake.broker.lite.lite_messages import LiteMessages, Said
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half
@@ -55,9 +57,14 @@ __all__ = ["LINGER_SECONDS", "LightQueues", "LiteMessage", "Newest"]
 _SOME = 500
 _PAUSE_SECONDS = 0.05
 _FOLLOW_SECONDS = 1.0
+_SAVE_SECONDS = 10.0
+_SAVE_EVERY = 100_000
+"""The file is written anew for so many messages, or for a quarter of the light queues. A start reads that many, and
+those that came while the file was written: a second for a hundred thousand."""
 LINGER_SECONDS = 300.0
 """A light queue stays in the table for so long behind its end: see expiry.py."""
 _NOWHERE = PhysicalOffset(-1)
+_UNREAD = QueueRead(QueueOffset(0), _NOWHERE)
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
 """Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
 
@@ -88,26 +95,28 @@ class LiteMessage(NamedTuple):
     """The packed end of its light queue, 0 for a new one."""
 
 
-class _Read(NamedTuple):
-    """How far a queue of a parent was read."""
-
-    offset: QueueOffset
-    """Of the message to read next."""
-    last: PhysicalOffset
-    """Where the message before it lies: another one lies there if the topic was made anew."""
-
-
 class LightQueues(Service):
     """All light queues of a broker."""
 
     def __init__(
-        self, config: LiveConfig, store: MessageStore, topics: TopicTable, messages: LiteMessages, clock: Clock
+        self,
+        *,
+        config: LiveConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        messages: LiteMessages,
+        file: LightFile,
+        clock: Clock,
     ) -> None:
         super().__init__("light-queues", clock)
         self._config = config
         self._store = store
         self._topics = topics
         self._messages = messages
+        self._file = file
+        self._file_is_unread = True
+        self._unsaved = 0
+        """Messages noted since the file was written."""
         self._ends: dict[str, dict[_Key, int]] = {}
         """Parent -> light queue -> its packed end."""
         self._unread: dict[tuple[str, int], deque[tuple[int, str]]] = {}
@@ -116,7 +125,7 @@ class LightQueues(Service):
         """(Parent, lite topic) -> the packed ends that its unread messages have moved, the oldest first."""
         self._parents: set[str] = set()
         """The parents whose messages the table holds."""
-        self._read: dict[tuple[str, int], _Read] = {}
+        self._read: dict[tuple[str, int], QueueRead] = {}
         """(Parent, queue id) -> how far it was read. Not kept while the table is ready: all is in it then."""
         self._reading = asyncio.Lock()
         self._leads = False
@@ -137,12 +146,14 @@ class LightQueues(Service):
         await super().start()
         self._make_anew()
         self.every("follow", _FOLLOW_SECONDS, self._follow)
+        self.every("save", _SAVE_SECONDS, self._save)
         self.every("forget", lambda: self._config.now.lite_check_interval_ms / 1000, self._forget_as_slave)
 
     async def stop(self) -> None:
         """Give no numbers from now on."""
         self.is_ready = self._leads = False
         await super().stop()
+        await self._file.worker.close()
 
     def lead(self) -> None:
         """The broker is the master: give numbers once all of the log is read."""
@@ -221,6 +232,7 @@ class LightQueues(Service):
         place = Place(queue_id, result.queue_offset)
         newest = Newest(first, message.number + 1, _seconds(result.store_ms), place)
         self._ends.setdefault(message.parent, {})[_key(message.lite)] = _packed(newest)
+        self._unsaved += 1
         if result.queue_offset < self._store.max_offset(message.parent, queue_id):
             self.on_message(message.parent, message.lite)
             return
@@ -296,6 +308,7 @@ class LightQueues(Service):
     def _make_anew(self) -> None:
         for table in (self._ends, self._read):
             table.clear()
+        self._file_is_unread = True
         self._parents = {topic.name for topic in self._topics.all() if is_lite_topic(topic)}
         self._read_all()
 
@@ -314,6 +327,7 @@ class LightQueues(Service):
         await self._read_on(making)
         if making == self._makings:
             self._read.clear()
+            self._file_is_unread = False
             self.is_ready = True
             self.on_ready()
 
@@ -331,6 +345,8 @@ class LightQueues(Service):
     async def _read_on(self, making: int) -> None:
         """Read all that can be read by now. It ends early when another making has begun."""
         async with self._reading:
+            if self._file_is_unread and self._parents:
+                await self._read_file(making)
             for parent in sorted(self._parents):
                 queue_ids = left = self._store.queues.queue_ids(parent)
                 while left and making == self._makings and parent in self._parents:
@@ -353,7 +369,7 @@ class LightQueues(Service):
         if making != self._makings or parent not in self._parents:
             return end
         first = self._store.min_offset(parent, queue_id)
-        read = self._read.get((parent, queue_id), _Read(first, _NOWHERE))
+        read = self._read.get((parent, queue_id), QueueRead(first, _NOWHERE))
         if not self._is_same(parent, queue_id, read, first):
             self._forget(parent)
             return end
@@ -363,13 +379,13 @@ class LightQueues(Service):
             if said is not None:
                 self._note(parent, said, Place(queue_id, place))
         if last is not None:
-            read = _Read(QueueOffset(offset + len(found)), last)
+            read = QueueRead(QueueOffset(offset + len(found)), last)
         elif offset < end:  # a gap
-            read = _Read(end, _NOWHERE)
+            read = QueueRead(end, _NOWHERE)
         self._read[parent, queue_id] = read
         return read.offset
 
-    def _is_same(self, parent: str, queue_id: int, read: _Read, first: QueueOffset) -> bool:
+    def _is_same(self, parent: str, queue_id: int, read: QueueRead, first: QueueOffset) -> bool:
         """False if the queue is not the one that was read, as its topic was made anew. Raises NotInMemory."""
         if read.last == _NOWHERE or read.offset <= first:
             return read.offset <= self._store.max_offset(parent, queue_id)
@@ -385,6 +401,7 @@ class LightQueues(Service):
         if not has_before:
             newest = newest._replace(first=max(newest.first, number))
         ends[key] = _packed(newest)
+        self._unsaved += 1
 
     def _topic_changed(self, name: str) -> None:
         topic = self._topics.get(name)
@@ -405,6 +422,77 @@ class LightQueues(Service):
         self._ends.pop(parent, None)
         for key in [key for key in self._read if key[0] == parent]:
             del self._read[key]
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    async def _read_file(self, making: int) -> None:
+        """Take the table of the file, of the parents that are there still. It ends early when another making begins."""
+        for saved in await self._file.read():
+            reads = {(saved.name, queue_id): read for queue_id, read in saved.reads.items()}
+            if not self._is_there(saved.name, reads):
+                continue
+            while making == self._makings and any(self._store.max_offset(*key) < reads[key].offset for key in reads):
+                await self._clock.sleep(_PAUSE_SECONDS)  # a replica: not all is confirmed yet that was before the start
+            ends: dict[_Key, int] = {}
+            for some in saved.steps(_SOME):
+                ends.update(some)
+                await self._clock.sleep(0)
+            if making != self._makings:
+                return
+            self._ends[saved.name] = ends
+            self._read.update(reads)
+        if making == self._makings:
+            self._file_is_unread = False
+            self._unsaved = 0
+
+    def _is_there(self, parent: str, reads: dict[tuple[str, int], QueueRead]) -> bool:
+        """False for a topic that is a parent no more, or has shorter queues, as it was deleted since.
+
+        If it was made anew since and has queues as long, it is found out when they are read on.
+        """
+        return parent in self._parents and all(
+            read.offset <= self._store.next_offset(*key) for key, read in reads.items()
+        )
+
+    async def _save(self) -> None:
+        """Write the file, once enough is new. While it is made the table goes on: the file may hold messages behind the
+        places that it names. To note them again changes nothing."""
+        unsaved, making = self._unsaved, self._makings
+        if unsaved < max(_SAVE_EVERY, len(self) // 4) or self._file_is_unread:
+            return
+        table = TableBytes()
+        for parent in sorted(self._parents):
+            reads, ends = await self._reads_of(parent), self._ends.get(parent, {})
+            keys = list(ends) if reads else []
+            table.begin(parent, reads)
+            for first in range(0, len(keys), _SOME):
+                table.add((key, ends[key]) for key in keys[first : first + _SOME] if key in ends)
+                await self._clock.sleep(0)
+        log_end = self._store.max_physical_offset
+        while self._store.kept_end < log_end and making == self._makings:  # what is kept is never cut off the log
+            await self._clock.sleep(_PAUSE_SECONDS)
+        checksum = await self._file.log_checksum(log_end)
+        if making == self._makings:
+            await self._file.write(table, log_end, checksum)
+            self._unsaved -= unsaved
+
+    async def _reads_of(self, parent: str) -> dict[int, QueueRead]:
+        """How far the queues of a parent are in the table, by queue id; without those that have no message now."""
+        reads: dict[int, QueueRead] = {}
+        for queue_id in self._store.queues.queue_ids(parent):
+            if self.is_ready:
+                read = await self._store.read(partial(self._end_of, parent, queue_id))
+            else:
+                read = self._read.get((parent, queue_id), _UNREAD)
+            if read.last != _NOWHERE:
+                reads[queue_id] = read
+        return reads
+
+    def _end_of(self, parent: str, queue_id: int) -> QueueRead:
+        """Raises NotInMemory."""
+        end = self._store.max_offset(parent, queue_id)
+        before = self._store.queue_entries(parent, queue_id, QueueOffset(end - 1), 1) if end else []
+        return QueueRead(end, before[0][0]) if before else _UNREAD
 
 
 def _key(lite: str) -> _Key:

@@ -11,6 +11,7 @@ from rocketlake.broker.dispatch_table import lite_rows
 from rocketlake.broker.held.wait_list import WaitList
 from rocketlake.broker.lite.acks import AckLite
 from rocketlake.broker.lite.expiry import LiteExpiry
+from rocketlake.broker.lite.light_file import LightFile
 from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.lite.light_reads import LightReads
 from rocketlake.broker.lite.lite_messages import LiteMessages
@@ -37,7 +38,15 @@ class LightTable(Wing):
     def __init__(self, ground: Ground) -> None:
         super().__init__("light-table", ground.clock)
         self.messages = LiteMessages(ground.store, lite_runs(ground))
-        self.queues = LightQueues(ground.config, ground.store, ground.topics, self.messages, ground.clock)
+        worker = ground.seams.workers("light-table")
+        self.queues = LightQueues(
+            config=ground.config,
+            store=ground.store,
+            topics=ground.topics,
+            messages=self.messages,
+            file=LightFile(ground.table_path("lightQueues"), ground.seams.files, worker, ground.store),
+            clock=ground.clock,
+        )
         self.listeners = (self.queues,)
         self.adopt(self.queues)
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from rocketlake.broker.lite.light_queues import LightQueues
-from rocketlake.broker.lite.lite_messages import LiteMessages
 from rocketlake.broker.sends.answer import SendAnswers
 from rocketlake.broker.sends.incoming import Incoming
 from rocketlake.broker.sends.single import SingleSends
@@ -18,6 +16,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.response_code import ResponseCode as Code
 from tests.requests import send_header
+from tests.unit.broker.lite.light_world import light_queues
 from tests.unit.broker.room_world import BROKER, RoomWorld
 
 PREPARED = "TRAN_MSG\x01true\x02"
@@ -29,7 +28,7 @@ async def send(world: RoomWorld, body: bytes = b"x", dead_letters: TopicConfig |
     incoming = Incoming(world.config, world.topics, lambda: BROKER)
     answers = SendAnswers(world.config, world.intake, lambda: BROKER)
     keys = UniqueKeyMaker("10.0.0.2", 1, world.clock.now_ms)
-    light = LightQueues(world.config, world.store, world.topics, LiteMessages(world.store, None), world.clock)
+    light = light_queues(world.store, world.topics, world.clock, config=world.config)
     single = SingleSends(world.send_rights, incoming, world.intake, answers, keys, light)
     header = send_header(**fields)
     return (await world.ask(lambda request: single.put(request, header, dead_letters), body)).result()
