@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interop.apache import free_ports
-from rocketlake import Message, Producer, PullConsumer
+from rocketlake import Message, Producer
+from rocketlake.admin import Admin
 from rocketlake.base.errors import RocketLakeError, StoreError, UsageError
+from rocketlake.broker.cluster.outbound import Outbound
 from rocketlake.standalone import Standalone
 from rocketlake.testing import plugin
 from rocketlake.testing.cluster import EmbeddedCluster
+from tests.stored import all_stored
 
 # An installed RocketLake brings them by its entry point; here they come from the source tree, whether installed or not.
 rocketlake_standalone = plugin.rocketlake_standalone
@@ -23,13 +29,7 @@ rocketlake_cluster = plugin.rocketlake_cluster
 
 
 async def bodies(namesrv: str, topic: str) -> list[bytes]:
-    async with PullConsumer("readers", namesrv=namesrv, auto_commit=False) as consumer:
-        consumer.assign(await consumer.fetch_queues(topic))
-        await consumer.seek_to_begin()
-        found: list[bytes] = []
-        while messages := await consumer.poll(timeout_ms=300):
-            found += [message.body for message in messages]
-    return sorted(found)
+    return sorted(message.body for message in await all_stored(namesrv, topic))
 
 
 async def test_messages_outlive_a_stop_and_a_start(tmp_path: Path) -> None:
@@ -92,6 +92,21 @@ async def test_the_async_fixture_is_a_running_cluster(rocketlake_standalone: Sta
 def test_the_threaded_fixture_is_a_running_cluster(rocketlake_cluster: EmbeddedCluster) -> None:
     rocketlake_cluster.send("T", [b"a", b"b"], queue=0)
     assert rocketlake_cluster.run(bodies(rocketlake_cluster.namesrv, "T")) == [b"a", b"b"]
+
+
+async def test_a_topic_of_the_threaded_fixture_is_found_though_its_broker_registers_it_late(
+    rocketlake_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = Outbound.register_topic
+
+    async def late(self: Outbound, *about: Any) -> Mapping[str, str]:
+        await asyncio.sleep(0.2)
+        return await register(self, *about)
+
+    monkeypatch.setattr(Outbound, "register_topic", late)
+    rocketlake_cluster.send("T", [b"a"])
+    async with Admin(namesrv=rocketlake_cluster.namesrv) as admin:
+        assert await admin.topics() == ["T"]
 
 
 _USERS_TESTS = """

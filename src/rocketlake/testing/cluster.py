@@ -67,7 +67,7 @@ class EmbeddedCluster:
         self.run(self.standalone.stop())
 
     def send(self, topic: str, bodies: Iterable[bytes], *, tags: str | None = None, queue: int | None = None) -> None:
-        """Send messages one after the other, to one queue if given; the topic is made if need be."""
+        """Send messages one after the other, to one queue if given. The topic is made if need be, and found then."""
 
         selector = None if queue is None else lambda queues, _: queues[queue]
 
@@ -75,6 +75,9 @@ class EmbeddedCluster:
             async with Producer("testing", namesrv=self.namesrv) as producer:
                 for body in bodies:
                     await producer.send(Message(topic, body, tags=tags), selector=selector)
+            told = asyncio.Event()  # a broker tells name servers of a new topic behind its first send
+            self.standalone.broker.cluster.registration.when_registered(told.set)
+            await told.wait()
 
         self.run(work())
 
