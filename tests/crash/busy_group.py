@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rocketlake import Message, PullConsumer, PushConsumer, TransactionEnd, TransactionProducer
+from rocketlake import Message, PushConsumer, TransactionEnd, TransactionProducer
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.client.calls.send import SendStatus
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset, ProducerConfig
@@ -35,6 +35,7 @@ from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import InputColumns
 from rocketlake.spark.sink.options import parse_options
 from rocketlake.spark.sink.task import SinkTask
+from tests.stored import all_stored
 
 __all__ = ["BROKER_SETTINGS", "TOPICS", "BusyClients"]
 
@@ -303,13 +304,8 @@ class BusyClients:
 
     async def _read(self, topic: str) -> dict[tuple[int, int], str]:
         """Body by (queue id, queue offset)."""
-        found: dict[tuple[int, int], str] = {}
-        async with PullConsumer(f"auditor-{topic}", namesrv=self._namesrv, auto_commit=False) as consumer:
-            consumer.assign(await consumer.fetch_queues(topic))
-            await consumer.seek_to_begin()
-            while part := await consumer.poll(timeout_ms=300, max_messages=1000):
-                found.update({(each.queue_id, each.queue_offset): each.body.decode() for each in part})
-        return found
+        stored = await all_stored(self._namesrv, topic)
+        return {(each.queue_id, each.queue_offset): each.body.decode() for each in stored}
 
     def _not_in_place(self, stored: dict[str, dict[tuple[int, int], str]]) -> Iterator[str]:
         for topic in ("keyed", "plain"):

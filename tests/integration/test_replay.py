@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rocketlake import Message, Producer, PullConsumer
+from rocketlake import Message, Producer
 from rocketlake.base.crash_point import struck_by
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.broker.broker import Broker
@@ -31,6 +31,7 @@ from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed, second_broker
 from tests.poison import Fate
 from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
+from tests.stored import all_stored
 
 
 @pytest.fixture
@@ -40,17 +41,7 @@ def replay(rocketlake: Typed, tmp_path: Path) -> Typed:
 
 
 def everything(cluster: EmbeddedCluster, topic: str) -> list[StoredMessage]:
-    async def read() -> list[StoredMessage]:
-        async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
-            queues = await consumer.fetch_queues(topic)
-            consumer.assign(queues, "*")
-            await consumer.seek_to_begin()
-            found: list[StoredMessage] = []
-            while part := await consumer.poll(timeout_ms=300, max_messages=1000):
-                found += part
-            return found
-
-    return cluster.run(read())
+    return cluster.run(all_stored(cluster.namesrv, topic))
 
 
 def send(cluster: EmbeddedCluster, topic: str, count: int) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from interop.apache import ApacheCluster, apache_cluster, free_ports, run_driver
-from rocketlake import Message, NoRoute, Producer, PullConsumer, RemoteError
+from rocketlake import Message, Producer, PullConsumer, RemoteError
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import BrokerProcess
 from tests.interop.releases import jars_of
 from tests.interop.test_living_migration import NAME, Command, takeover
+from tests.stored import known_queues
 
 pytestmark = pytest.mark.interop
 
@@ -58,20 +58,10 @@ async def send(namesrv: str, numbers: Sequence[int], first_ms: int, step_ms: int
             await producer.send(later)
 
 
-async def known_queues(consumer: PullConsumer) -> list[MessageQueue]:
-    """Those of the topic, as soon as the broker has told the name server of it."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return await consumer.fetch_queues(TOPIC)
-            except NoRoute:
-                await asyncio.sleep(0.1)
-
-
 async def delivered(namesrv: str, count: int) -> list[StoredMessage]:
     """All that was ever stored in the topic, when there are so many or more."""
     async with PullConsumer("reader", namesrv=namesrv, auto_commit=False) as consumer:
-        consumer.assign(await known_queues(consumer))
+        consumer.assign(await known_queues(consumer, TOPIC))
         await consumer.seek_to_begin()
         found: list[StoredMessage] = []
         while len(found) < count:

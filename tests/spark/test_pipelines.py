@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from rocketlake import Message, Producer, PullConsumer
+from rocketlake import Message, Producer
 from rocketlake.admin.cluster import Cluster, TopicPlan
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message import StoredMessage
@@ -30,6 +30,7 @@ from rocketlake.spark.pipeline.runner import PipelineFailed, PipelineRun
 from rocketlake.spark.progress import LagListener
 from rocketlake.spark.progress.totals import Lag
 from rocketlake.testing.cluster import EmbeddedCluster
+from tests.stored import all_stored
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "docs" / "pipelines").glob("*.yaml"))
@@ -57,7 +58,7 @@ def send(cluster: EmbeddedCluster, topic: str, bodies: list[bytes], tags: tuple[
                 Message(topic, body, tags=tags[n % len(tags)], keys=f"k{n}", properties={"number": str(n)})
                 for n, body in enumerate(bodies)
             ]
-            await asyncio.gather(*(producer.send(message) for message in messages))
+            await asyncio.gather(*(producer.send(message, timeout_ms=30_000) for message in messages))
 
     cluster.run(work())
 
@@ -68,16 +69,7 @@ async def create_topic(namesrv: str, topic: str) -> None:
 
 
 def messages(cluster: EmbeddedCluster, topic: str) -> list[StoredMessage]:
-    async def read() -> list[StoredMessage]:
-        async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
-            consumer.assign(await consumer.fetch_queues(topic), "*")
-            await consumer.seek_to_begin()
-            found: list[StoredMessage] = []
-            while part := await consumer.poll(timeout_ms=300, max_messages=1000):
-                found += part
-            return found
-
-    return cluster.run(read())
+    return cluster.run(all_stored(cluster.namesrv, topic))
 
 
 @dataclass
