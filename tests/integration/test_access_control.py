@@ -86,7 +86,7 @@ async def test_a_user_sends_and_reads_what_policies_allow(guarded: Guarded) -> N
     consumer = PushConsumer("alice_reads", client_config=guarded.config(alice), listener=take, from_where="first")
     consumer.subscribe("Orders")
     async with Producer("ours", client_config=guarded.config(alice)) as producer:
-        await asyncio.gather(*(producer.send(Message("Orders", body)) for body in bodies))
+        await asyncio.gather(*(producer.send(Message("Orders", body), timeout_ms=30_000) for body in bodies))
         async with consumer:
             await asyncio.wait_for(done.wait(), 30)
     assert got == bodies
@@ -111,7 +111,7 @@ async def test_what_a_user_pops_and_acknowledges_is_served_by_runs(
     monkeypatch.setattr(Dispatcher, "_run", watch)
     bodies, got = {b"%d" % number for number in range(200)}, set[bytes]()
     async with Producer("ours", client_config=guarded.config(walter)) as producer:
-        await asyncio.gather(*(producer.send(Message("Popped", body)) for body in bodies))
+        await asyncio.gather(*(producer.send(Message("Popped", body), timeout_ms=30_000) for body in bodies))
     # Only then: where a group begins in a queue is decided by an ordinary pop, which finds all queues filled.
     async with SimpleConsumer("walter", "Popped", from_where="first", client_config=guarded.config(walter)) as consumer:
         while got != bodies:
@@ -167,7 +167,7 @@ async def test_a_user_above_his_quota_is_told_so_and_what_to_do(guarded: Guarded
         assert any("acl change mallory" in str(error) for error in refused)
         guarded.rocketlake("acl", "change", "mallory", "--quota-requests-in", "0")
         assert "requests-in" not in guarded.rocketlake("acl", "users")
-        await asyncio.gather(*(producer.send(Message("Metered", b"x")) for _ in range(200)))
+        await asyncio.gather(*(producer.send(Message("Metered", b"x"), timeout_ms=30_000) for _ in range(200)))
 
 
 def test_a_user_without_rights_changes_nobody(guarded: Guarded) -> None:

@@ -47,7 +47,9 @@ async def test_each_send_has_the_place_of_its_own_message(cluster: Standalone) -
 
     hooks, config = Hooks(after_send=[note]), ProducerConfig(auto_batch=True)
     async with Producer("many", namesrv=namesrv, config=config, hooks=hooks) as producer:
-        results = await asyncio.gather(*[producer.send(Message("Many", b"%d" % n, tags="t")) for n in range(500)])
+        results = await asyncio.gather(
+            *[producer.send(Message("Many", b"%d" % n, tags="t"), timeout_ms=30_000) for n in range(500)]
+        )
         producer.send_nowait(Message("Many", b"last"))
     assert len(requests) < 100
     places = {(each.queue.queue_id, each.queue_offset): b"%d" % n for n, each in enumerate(results)}

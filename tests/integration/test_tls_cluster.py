@@ -62,7 +62,7 @@ async def test_a_producer_and_a_consumer(cluster: EmbeddedCluster, authority: Au
     consumer = PushConsumer("secret", client_config=settings, listener=take, from_where="first")
     consumer.subscribe("Secret")
     async with Producer("ours", client_config=settings) as producer:
-        await asyncio.gather(*(producer.send(Message("Secret", body)) for body in bodies))
+        await asyncio.gather(*(producer.send(Message("Secret", body), timeout_ms=30_000) for body in bodies))
         async with consumer:
             await asyncio.wait_for(done.wait(), 30)
     assert got == bodies
