@@ -15,7 +15,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.protocol.command import FLAG_ONEWAY, Command
 
-__all__ = ["Asked", "InvokeTimeout", "Waiter"]
+__all__ = ["Asked", "InvokeTimeout", "LinkLost", "Waiter"]
 
 
 _OPAQUE_MAX: Final = 0x7FFFFFFF
@@ -23,6 +23,10 @@ _OPAQUE_MAX: Final = 0x7FFFFFFF
 
 class InvokeTimeout(LinkError):
     """No answer in time. The request may or may not have been served."""
+
+
+class LinkLost(LinkError):
+    """There was a connection, and it ended. A request that was written may or may not have been served."""
 
 
 class Named(Protocol):
@@ -42,7 +46,7 @@ class Waiter(Protocol):
         """The answer. Must not raise."""
 
     def set_exception(self, error: LinkError, /) -> None:
-        """InvokeTimeout, or LinkError when the link closes. Must not raise."""
+        """InvokeTimeout, or LinkLost when the link closes. Must not raise."""
 
 
 class Asked:
@@ -70,7 +74,7 @@ class Asked:
         self._write(command)
 
     def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
-        """Write a request; the future gets its answer, InvokeTimeout, or LinkError when the link closes."""
+        """Write a request; the future gets its answer, InvokeTimeout, or LinkLost when the link closes."""
         self._check_room(1)
         opaque = command.opaque = self._take_numbers(1)
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
@@ -138,8 +142,8 @@ class Asked:
                 future.set_exception(InvokeTimeout("no answer in time"))
 
     def fail_all(self, why: str) -> None:
-        """Fail all waiting requests with LinkError: the link is gone."""
+        """Fail all waiting requests with LinkLost: the link is gone."""
         waiting, self._waiting, self._deadlines = self._waiting, {}, []
         for future in waiting.values():
             if not future.done():
-                future.set_exception(LinkError(why))
+                future.set_exception(LinkLost(why))

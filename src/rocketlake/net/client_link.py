@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
-from rocketlake.base.errors import LinkError
-from rocketlake.net.asked import InvokeTimeout, Waiter
+from rocketlake.net.asked import InvokeTimeout, LinkLost, Waiter
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.link import Link
 from rocketlake.net.network import PromptTransport
@@ -52,7 +51,7 @@ class ClientLink(Link):
         self._wake_writers(_WOKEN_AT_ONCE)
 
     async def wait_writable(self, timeout_seconds: float) -> None:
-        """Waits until the server has caught up. Raises InvokeTimeout, or LinkError when the link closes."""
+        """Waits until the server has caught up. Raises InvokeTimeout, or LinkLost when the link closes."""
         deadline = self._clock.monotonic() + timeout_seconds
         while self._output.paused and not self._output.closing:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -66,7 +65,7 @@ class ClientLink(Link):
             if not in_time:
                 raise InvokeTimeout(f"{self.address} does not read our requests")
         if self._output.closing:
-            raise LinkError(f"link to {self.address} is closed")
+            raise LinkLost(f"link to {self.address} is closed")
 
     def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
         """Asks the server; see Link.start."""

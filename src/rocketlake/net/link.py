@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import ClassVar, Final, cast
 
 from rocketlake.base.callbacks import call_each
-from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import get_logger
-from rocketlake.net.asked import Asked
+from rocketlake.net.asked import Asked, LinkLost
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.input import Input
 from rocketlake.net.output import Output
@@ -171,9 +170,9 @@ class Link(Peer, asyncio.Protocol):
         self.asked.send(command)
 
     def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
-        """Writes a request; the future gets its answer, InvokeTimeout, or LinkError when the link closes."""
+        """Writes a request; the future gets its answer, InvokeTimeout, or LinkLost when the link closes."""
         if self._transport is None or self._output.closing:
-            raise LinkError(f"link to {self.address} is closed")
+            raise LinkLost(f"link to {self.address} is closed")
         return self.asked.start(command, timeout_ms)
 
     def _write_request(self, command: Command) -> None:

@@ -32,9 +32,9 @@ _TURNS_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class _Failure:
-    """A failed attempt: its error text, and the monotonic time before which there is no other one."""
+    """A failed attempt, and the monotonic time before which there is no other one."""
 
-    text: str
+    error: Exception
     until: float
     pause: float
 
@@ -136,7 +136,7 @@ class LinkPool(Service):
             raise LinkError("the client is closed", hint="make a new one")
         failure = self._failures.get(address)
         if failure is not None and self._clock.monotonic() < failure.until:
-            raise LinkError(failure.text, where=address)
+            raise failure.error.with_traceback(None)  # raised for each asker: the traces would pile up
 
     async def _try_connect(self, address: str) -> ClientLink | Exception:
         """The error is returned, not raised: perhaps no caller waits for it any more."""
@@ -191,7 +191,7 @@ class LinkPool(Service):
             return
         before = self._failures.get(address)
         pause = min(before.pause * 2, _BACK_OFF_MAX) if before is not None else _BACK_OFF_FIRST
-        self._failures[address] = _Failure(str(link), self._clock.monotonic() + pause, pause)
+        self._failures[address] = _Failure(link, self._clock.monotonic() + pause, pause)
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -14,8 +14,10 @@ import pytest
 import rocketlake
 from rocketlake import ConsumerConfig, Message, Producer, ProducerConfig, PullConsumer
 from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import SendFailed
+from rocketlake.net.client import NetClient
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -97,6 +99,14 @@ async def test_a_server_that_ends_connections_may_be_one_that_encrypts() -> None
         with pytest.raises(LinkError, match=r"no name server answers: link to .* closed") as caught:
             await producer.queues("T")
     assert "--tls-config" in caught.value.hint
+
+
+async def test_a_client_that_is_closed_is_no_server_that_encrypts() -> None:
+    client = NetClient()
+    await client.close()
+    with pytest.raises(LinkError, match="the client is closed") as caught:
+        await NameServers(client, ["127.0.0.1:9876"]).route("T")
+    assert "--tls-config" not in caught.value.hint
 
 
 async def test_an_outage_is_one_line(peers: Any, caplog: Any) -> None:

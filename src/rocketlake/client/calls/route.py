@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
 from rocketlake.model.route import Route
+from rocketlake.net.asked import LinkLost
 from rocketlake.net.client import NetClient
+from rocketlake.net.tls.network import HandshakeFailed
 from rocketlake.protocol.bodies.route import ClusterInfo, RouteBody
 from rocketlake.protocol.bodies.stats import TopicList
 from rocketlake.protocol.command import Command
@@ -80,6 +82,7 @@ class NameServers:
     ) -> Command:
         timeout_ms = timeout_ms or self._timeout_ms
         problems: list[str] = []
+        is_cut = False
         for _ in self.addresses:
             address = self.addresses[self._chosen]
             # A command belongs to one link; each try makes its own.
@@ -89,6 +92,7 @@ class NameServers:
             except LinkError as error:
                 # Without the cure, and without the address if that is the one asked: the error below names both once.
                 problems.append(error.what if error.where in ("", address) else f"{error.what} ({error.where})")
+                is_cut = is_cut or isinstance(error, LinkLost | HandshakeFailed)
                 self.turn()
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -98,7 +102,6 @@ class NameServers:
                     where="name servers " + ";".join(self.addresses),
                     hint="give the address of a name server, port 9876 unless told otherwise: this may be a broker",
                 ) from error
-        is_cut = any("closed" in problem or "encrypted" in problem for problem in problems)
         raise LinkError(
             "no name server answers: " + "; ".join(problems),
             where="name server " + ";".join(self.addresses),
