@@ -18,6 +18,7 @@ __all__ = [
     "ANY_QUEUE",
     "NO_RETRY",
     "ORDER_REVIVE_QUEUE",
+    "POINT_SPAN_MAX",
     "RETRY_MARKS",
     "RETRY_V1",
     "RETRY_V2",
@@ -37,6 +38,8 @@ ANY_QUEUE: Final = -1
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 ORDER_REVIVE_QUEUE: Final = 999
 """In place of a queue of the revive topic: the message was popped in order."""
+POINT_SPAN_MAX: Final = 4096
+"""Queue offsets from the first to the last message of a check point, at most: far more than a pop hands out."""
 _SEPARATORS = {RETRY_V1: "_", RETRY_V2: "+"}
 RETRY_MARKS: Final = (RETRY_V1, RETRY_V2)
 _PARTS_MIN = 7

@@ -24,8 +24,9 @@ from rocketlake.broker.pop.positions import TIMER_QUEUE, PopPositions
 from rocketlake.broker.pop.revive_log import CHECK_POINT_TAG
 from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model import property_names as names
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
-from rocketlake.model.topic import TIMER_TOPIC
+from rocketlake.model.topic import REVIVE_LOG_PREFIX, TIMER_TOPIC
 from rocketlake.protocol.bodies.pop import CheckPoint
 from rocketlake.store.message_store import MessageStore
 
@@ -97,10 +98,12 @@ class PopCatchUp(Service):
         message = read_message(self._store, physical_offset)
         if message is None or message.topic != TIMER_TOPIC:
             return
+        if not message.properties.get(names.REAL_TOPIC, "").startswith(REVIVE_LOG_PREFIX):
+            return  # a message of a user, with the same tag: it may say what it likes
         try:
             point = CheckPoint.decode(message.body)
         except UsageError:
-            return  # a message of a user, with the same tag
+            return  # passed by when its time comes, with a word in the log (revive.py)
         key = point.group, point.topic, point.queue_id
         is_gone = self._store.deletions.is_dead(point.topic, physical_offset) or self._topics.get(point.topic) is None
         if is_gone or self._groups.find(point.group) is None:

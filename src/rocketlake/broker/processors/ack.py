@@ -26,7 +26,7 @@ from rocketlake.broker.pop.pop_hold import PopHold
 from rocketlake.broker.pop.revive_log import REVIVE_QUEUES, ReviveLog
 from rocketlake.broker.rights.pop import PopRights
 from rocketlake.broker.rights.refusal import Refused
-from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE, PopHandle, real_topic
+from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE, POINT_SPAN_MAX, PopHandle, real_topic
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.pop import AckEntry, AckRecord, BatchAckBody, CheckPoint
 from rocketlake.protocol.headers.pop import AckHeader, ChangeInvisibleHeader, ChangeInvisibleReplyHeader
@@ -35,9 +35,6 @@ from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutResult, PutStatus
 
 __all__ = ["Ack", "not_safe"]
-
-_BITS_MAX = 4096
-"""More messages are in no check point."""
 
 
 class Ack:
@@ -164,7 +161,7 @@ class Ack:
 
     def _batches(self, entries: list[AckEntry]) -> Iterator[tuple[AckEntry, str, list[int]]]:
         for entry in entries:
-            if not _is_revive_queue(entry.revive_queue) or len(entry.bits) * 8 > _BITS_MAX:
+            if not _is_revive_queue(entry.revive_queue) or len(entry.bits) * 8 > POINT_SPAN_MAX:
                 raise Refused("an entry names no check point", code=ResponseCode.MESSAGE_ILLEGAL)
             topic = real_topic(entry.topic, entry.group, entry.retry)
             low, high = self._store.min_offset(topic, entry.queue_id), self._store.max_offset(topic, entry.queue_id)

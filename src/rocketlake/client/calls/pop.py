@@ -21,7 +21,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model.lite import LITE_QUEUE
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.pop import NO_RETRY, PopHandle, mark_of, real_topic
+from rocketlake.model.pop import NO_RETRY, POINT_SPAN_MAX, PopHandle, mark_of, real_topic
 from rocketlake.model.subscription import Subscription
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.pop import AckEntry, BatchAckBody
@@ -62,8 +62,6 @@ BORN_BY_BROKER = 0
 _ANSWER_MS = 10_000
 """An answer that was to come at the end of the poll is waited for so much longer."""
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND)
-_SPAN_MAX = 4096
-"""Messages further apart are not acknowledged in one entry."""
 
 
 @dataclass(slots=True)
@@ -276,7 +274,7 @@ async def ack_all(
     for topic, handle in handles:
         name = handle.broker_name
         start = handle.start_offset
-        if handle.offset - start >= _SPAN_MAX:
+        if handle.offset - start >= POINT_SPAN_MAX:  # no entry of a request for many holds it
             await ack(net, address, group, topic, handle, timeout_ms)
         else:
             points[topic, replaced(handle, offset=start)] |= 1 << (handle.offset - start)

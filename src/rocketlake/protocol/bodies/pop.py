@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType, field
 
+from rocketlake.model.pop import POINT_SPAN_MAX
 from rocketlake.protocol.bodies.body import Body, Entry
 
 
@@ -62,6 +63,8 @@ class CheckPoint(Body, kw_only=True):
     """The topic that the messages lie in, a retry topic perhaps."""
 
     def __post_init__(self) -> None:
+        if self.count > POINT_SPAN_MAX:  # `offsets` would be as long
+            raise ValueError(f"a check point of {self.count} messages, more than {POINT_SPAN_MAX}")
         self.due_ms = self.pop_ms + self.invisible_ms
 
     @property
