@@ -173,7 +173,7 @@ class Cluster(Service):
         return self._views.to_publish(topic)
 
     async def group(self, name: str) -> GroupConfig:
-        """The settings of a group; those of a new one if no broker knows it yet."""
+        """The settings of a group; those of a new one if no broker knows it yet. LinkError: none of them answers."""
         return await self._groups.get(name)
 
     def masters(self) -> set[str]:
@@ -194,13 +194,19 @@ class Cluster(Service):
 
     async def _ask_group(self, name: str) -> GroupConfig:
         header = GetGroupConfigHeader(group=name)
+        is_new, silence = False, None
         for address in sorted(self.masters()):
             command = Command.request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header)
             try:
                 answer = await ask(self.net, address, command, ASK_MS)
-            except (LinkError, RemoteError):
-                continue
-            return GroupEntry.decode(answer.body_bytes).to_model()
+            except RemoteError:
+                is_new = True
+            except LinkError as error:
+                silence = error
+            else:
+                return GroupEntry.decode(answer.body_bytes).to_model()
+        if silence is not None and not is_new:
+            raise silence  # a group that is read in order would seem to be an ordinary one
         return GroupConfig(name)
 
     async def _ask_any(self, topic: str, code: RequestCode, header: Any) -> Command:
