@@ -14,6 +14,7 @@ from rocketlake.admin import Admin
 from rocketlake.base.clock import Millis, SystemClock
 from rocketlake.proxy import beside
 from rocketlake.proxy.beside import WithProxy
+from rocketlake.proxy.http2.framing import GrpcStatus
 from rocketlake.proxy.proxy import Proxy
 from rocketlake.proxy.v2 import messages as v2
 from rocketlake.standalone import Standalone
@@ -153,6 +154,12 @@ async def test_what_cannot_be_done_says_why(both: tuple[Standalone, Proxy]) -> N
         assert (await client.call("Heartbeat", heartbeat)).status.code == v2.Code.UNRECOGNIZED_CLIENT_TYPE
     async with client_of(both[1], "") as nobody:
         assert (await nobody.send("T")).status.code == v2.Code.CLIENT_ID_REQUIRED
+
+
+async def test_a_call_whose_time_is_over_before_it_is_served_ends_so(both: tuple[Standalone, Proxy]) -> None:
+    async with client_of(both[1]) as client:
+        stream = await client.begin("Heartbeat", v2.HeartbeatRequest(), deadline=b"1n")
+        assert (await client.peer.over(stream)).status == GrpcStatus.DEADLINE_EXCEEDED
 
 
 async def test_sends_of_one_chunk_are_answered_each_with_its_own(both: tuple[Standalone, Proxy]) -> None:

@@ -113,6 +113,24 @@ async def test_a_stream_both_ways_answers_each_message_as_it_comes(server: GrpcS
         assert (await peer.over(stream)).messages == [b"00", b"11", b"22"]
 
 
+async def test_a_stream_keeps_no_byte_of_the_messages_that_are_served(server: GrpcServer, service: _Service) -> None:
+    async with await Peer.connect(server.port) as peer:
+        stream = peer.begin("/t/Chat", (b"grpc-encoding", b"gzip"))
+        for number in range(20):
+            peer.send(stream, b"%d" % number)
+        peer.h2.send_data(stream, _packed(b"packed") + _packed(b"begun")[:7])
+        await peer.flush()
+        while len(peer.answers[stream].messages) < 21:
+            assert await peer.read()
+        (link,) = server.links
+        assert link.held_bytes == 7, "what is begun waits for its end"
+
+
+def _packed(message: bytes) -> bytes:
+    data = gzip.compress(message)
+    return b"\1" + len(data).to_bytes(4, "big") + data
+
+
 async def test_a_message_split_anywhere_is_put_together(server: GrpcServer, service: _Service) -> None:
     async with await Peer.connect(server.port) as peer:
         stream = peer.begin("/t/Echo")

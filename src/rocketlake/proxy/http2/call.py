@@ -119,7 +119,7 @@ class Call:
     @property
     def is_inside(self) -> bool:
         """True when a message is begun and not whole."""
-        return self.reader is not None and not self.reader.is_between
+        return self.reader is not None and self.reader.begun_bytes > 0
 
     def header(self, name: str) -> str:
         """A header of the caller by its name in lower case, "" without it; the last of equal names wins."""
@@ -173,5 +173,5 @@ class Call:
         call_each(self.on_drain, self)
 
     def served(self, size: int) -> None:
-        """A message of a stream, of so many bytes, is needed no more."""
+        """So many bytes of a stream, its messages up to here, are needed no more."""
         self.link.served(self, size)

@@ -95,9 +95,9 @@ class MessageReader:
         self._parts = bytearray()
 
     @property
-    def is_between(self) -> bool:
-        """True when no message is begun."""
-        return not self._parts
+    def begun_bytes(self) -> int:
+        """Bytes of the message that is begun and not whole; 0 between two messages."""
+        return len(self._parts)
 
     def take(self, data: bytes) -> list[bytes]:
         """The messages that are whole with this part. CallFailed for one that is too large or cannot be read."""

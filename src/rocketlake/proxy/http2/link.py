@@ -309,11 +309,13 @@ class GrpcLink(asyncio.Protocol):
             call.close()
 
     def _serve(self, call: Call, data: bytes, ended: bool) -> None:
-        messages = self._reader_of(call).take(data)
+        reader = self._reader_of(call)
+        messages = reader.take(data)
         if call.method.takes_stream:
             for message in messages:
                 call.method.serve(call, message)
-                call.served(len(message))
+            if not call.is_over:
+                call.served(call.held_bytes - reader.begun_bytes)
             if ended:
                 call.end()
             return

@@ -56,6 +56,8 @@ async def _unary(callers: Callers, method: v2.Method, serve: Serve, call: Call, 
         if caller.remaining_ms <= 0:
             raise CallFailed(GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call has passed")
         response = await serve(caller, request)
+    except CallFailed:  # an outcome of gRPC, no refusal of RocketMQ's
+        raise
     except RocketLakeError as error:
         response = method.response(status=_refused(call, error))
     call.answer(response.SerializeToString())
