@@ -1,8 +1,10 @@
-"""What the proxy keeps of its cluster, while brokers answer and while they do not."""
+"""What the proxy keeps of its cluster, and how much it asks of brokers at once."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -14,13 +16,25 @@ from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryNet
-from rocketlake.net.request import Handler, Reply
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.bodies.group import GroupEntry
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.proxy.cluster import Cluster
+from rocketlake.proxy.cluster import ASKED_AT_ONCE, Cluster
+from rocketlake.proxy.convert.limits import Limits
+from rocketlake.proxy.services.acks import Acks
+from rocketlake.proxy.services.caller import Caller
+from rocketlake.proxy.services.received import Received
+from rocketlake.proxy.services.renewals import Renewals
+from rocketlake.proxy.v2 import messages as v2
+
+
+def caller(client_id: str) -> Caller:
+    """A client of a proxy that asks nobody who it is."""
+    call: Any = None
+    return Caller(call, client_id, None, lambda *_: True, 30_000)
 
 
 class World:
@@ -48,6 +62,10 @@ class World:
             ),
         )
 
+    def serve(self, code: int, handler: Handler) -> None:
+        """Have the broker serve this, too."""
+        self.broker.dispatcher.add([Row(code, handler, ANYBODY)])
+
     def _server(self, host: str, port: int, code: int, handler: Handler) -> Server:
         dispatcher = Dispatcher([Row(code, handler, ANYBODY)])
         return Server(dispatcher, host=host, port=port, network=self._net.host(host), clock=self.clock)
@@ -72,3 +90,30 @@ async def test_an_ordered_group_stays_one_while_no_broker_answers(world: World) 
     assert (await world.cluster.group("ordered")).consume_message_orderly
     with pytest.raises(LinkError):
         await world.cluster.group("another")
+
+
+async def test_a_call_about_many_messages_asks_for_some_at_once(world: World) -> None:
+    held: list[Request] = []
+
+    def hold(request: Request) -> Held:
+        held.append(request)
+        return HELD
+
+    world.serve(RequestCode.ACK_MESSAGE, hold)
+    received = Received(world.cluster)
+    acks = Acks(received, Renewals(received, lambda _: True, world.clock), Limits)
+    entries = [v2.AckMessageEntry(receipt_handle=f"0 1 1 0 0 b 0 {number} 1") for number in range(1000)]
+    request = v2.AckMessageRequest(group=v2.Resource(name="g"), topic=v2.Resource(name="T"), entries=entries)
+    acking = asyncio.ensure_future(acks.acknowledge(caller("c"), request))
+    rounds = 0
+    while not acking.done():
+        await world.clock.settle()
+        assert len(held) <= ASKED_AT_ONCE
+        rounds += bool(held)
+        for each in held:
+            each.answer(Reply())
+        held.clear()
+    answer = acking.result()
+    assert [entry.receipt_handle for entry in answer.entries] == [entry.receipt_handle for entry in entries]
+    assert answer.status.code == v2.Code.OK
+    assert rounds == -(-len(entries) // ASKED_AT_ONCE)

@@ -6,14 +6,14 @@ Must not know   how brokers are asked (received.py), which receipt counts by now
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.proxy.cluster import ASK_MS
+from rocketlake.proxy.cluster import ASK_MS, some_at_once
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.names import group_of, topic_of
 from rocketlake.proxy.convert.refusal import Refused, common_status, status, status_of
@@ -40,7 +40,7 @@ class Acks:
         caller.need(on_group(group, Action.SUB), on_topic(topic, Action.SUB))
         if not request.entries:
             raise Refused(v2.Code.BAD_REQUEST, "an ack without an entry")
-        entries = await asyncio.gather(*[self._entry(caller, topic, group, entry) for entry in request.entries])
+        entries = await some_at_once(partial(self._entry, caller, topic, group), request.entries)
         return v2.AckMessageResponse(status=common_status(entry.status for entry in entries), entries=entries)
 
     async def _entry(self, caller: Caller, topic: str, group: str, entry: Any) -> Any:

@@ -13,7 +13,7 @@ what the messages of one receive have in common stands once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
@@ -22,6 +22,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
+from rocketlake.proxy.cluster import some_at_once
 from rocketlake.proxy.convert.receipts import Receipt
 from rocketlake.proxy.services.received import RETURNED_MS
 
@@ -39,8 +40,6 @@ _LONGEST_SECONDS: Final = 3 * 3600.0
 _FAILURES_MAX: Final = 3
 HELD_MAX: Final = 1_000_000
 """A message above it is not renewed, and the log says so: it comes again after a minute."""
-_ASKED_AT_ONCE: Final = 64
-"""Requests about held messages that are under way to one broker."""
 
 
 class Changes(Protocol):
@@ -176,7 +175,7 @@ class Renewals(Service):
         texts = [text for text, receive in self._fresh.items() if receive.client_id == client_id]
         texts += [text for text, held in self._held.items() if held.of.client_id == client_id]
         if texts:
-            self.spawn("give back", self._some_at_once(texts, self._give_back))
+            self.spawn("give back", some_at_once(self._give_back, texts))
 
     def look(self) -> None:
         """Renew what is due soon, forget what is over."""
@@ -207,13 +206,9 @@ class Renewals(Service):
 
     async def _renew_all(self, broker_name: str, texts: list[str]) -> None:
         try:
-            await self._some_at_once(texts, self.renew)
+            await some_at_once(self.renew, texts)
         finally:
             self._renewing.discard(broker_name)
-
-    async def _some_at_once(self, texts: list[str], do: Callable[[str], Awaitable[None]]) -> None:
-        for first in range(0, len(texts), _ASKED_AT_ONCE):
-            await asyncio.gather(*[do(text) for text in texts[first : first + _ASKED_AT_ONCE]])
 
     async def renew(self, text: str) -> None:
         """Make its invisible time longer, unless its client is done with it meanwhile."""

@@ -6,9 +6,9 @@ Must not know   how properties are made (convert/outgoing.py), how a broker is r
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from rocketlake.auth.action import Action, on_topic
@@ -20,7 +20,7 @@ from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatu
 from rocketlake.codec import property_text
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.proxy.cluster import Cluster
+from rocketlake.proxy.cluster import Cluster, some_at_once
 from rocketlake.proxy.convert.end import Half
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.outgoing import check, properties_of, sys_flag_of, topic_of_all, type_of
@@ -68,12 +68,15 @@ class Sends:
                     f"a message of type {v2.MessageType(kind).name} does not fit topic {topic}",
                 )
         timeout_ms = max(1.0, min(_SEND_MS, caller.remaining_ms))
-        sending = [self._entry(caller, topic, message, queues, timeout_ms) for message in request.messages]
-        entries = await asyncio.gather(*sending) if len(sending) > 1 else [await sending[0]]
+        send = partial(self._entry, caller, topic, queues, timeout_ms)
+        if len(request.messages) > 1:
+            entries = await some_at_once(send, request.messages)
+        else:
+            entries = [await send(request.messages[0])]
         return v2.SendMessageResponse(status=common_status(entry.status for entry in entries), entries=entries)
 
     async def _entry(
-        self, caller: Caller, topic: str, message: Any, queues: tuple[MessageQueue, ...], timeout_ms: float
+        self, caller: Caller, topic: str, queues: tuple[MessageQueue, ...], timeout_ms: float, message: Any
     ) -> Any:
         queue = self.queue_of(message.system_properties.message_group or message.system_properties.lite_topic, queues)
         try:
