@@ -52,13 +52,21 @@ class Lites:
     """Tells brokers."""
 
     def __init__(
-        self, cluster: Cluster, clients: Clients, limits: Callable[[], Limits], spawn: Callable[..., Any]
+        self,
+        cluster: Cluster,
+        clients: Clients,
+        limits: Callable[[], Limits],
+        spawn: Callable[..., Any],
+        *,
+        clients_max: int = _CLIENTS_MAX,
     ) -> None:
         self._cluster = cluster
-        self._connected = clients
+        self._clients = clients
         self._limits = limits
         self._spawn = spawn
-        self._clients: dict[str, _Subscribed] = {}
+        self._clients_max = clients_max
+        self._subscribed: dict[str, _Subscribed] = {}
+        """By client id, in the order of their last word."""
         self._warnings = RareWarnings(_log)
 
     async def sync(self, caller: Caller, request: Any) -> Any:
@@ -69,11 +77,9 @@ class Lites:
             check_lite_topic(name, self._limits())
         action = LiteAction(v2.LiteSubscriptionAction(request.action).name)
         if action is LiteAction.COMPLETE_REMOVE:
-            self._clients.pop(caller.client_id, None)
-        elif len(self._clients) < _CLIENTS_MAX or caller.client_id in self._clients:
-            self._clients[caller.client_id] = _Subscribed(group, topic)
+            self._subscribed.pop(caller.client_id, None)
         else:
-            raise Refused(v2.Code.TOO_MANY_REQUESTS, f"{_CLIENTS_MAX} clients subscribe to lite topics, no more may")
+            self._note(caller.client_id, _Subscribed(group, topic))
         offset = _offset_of(request.offset_option) if request.HasField("offset_option") else None
         await self._tell(
             LiteSubscription(
@@ -88,6 +94,13 @@ class Lites:
         )
         return v2.SyncLiteSubscriptionResponse(status=status(v2.Code.OK))
 
+    def _note(self, client_id: str, subscribed: _Subscribed) -> None:
+        self._subscribed.pop(client_id, None)
+        if len(self._subscribed) >= self._clients_max:
+            # The one that has been silent for longest: clients tell their whole set each 30 seconds.
+            del self._subscribed[next(iter(self._subscribed))]
+        self._subscribed[client_id] = subscribed
+
     def handlers(self) -> dict[int, Handler]:
         """What serves the requests of brokers, by code."""
         return {RequestCode.NOTIFY_UNSUBSCRIBE_LITE: self._taken}
@@ -96,7 +109,7 @@ class Lites:
         """A lite topic is another client's of the group: the one that had it is told."""
         header = request.header(NotifyUnsubscribeLiteHeader)
         command = v2.NotifyUnsubscribeLiteCommand(lite_topic=header.lite_topic)
-        if not self._connected.tell(header.client_id, v2.TelemetryCommand(notify_unsubscribe_lite_command=command)):
+        if not self._clients.tell(header.client_id, v2.TelemetryCommand(notify_unsubscribe_lite_command=command)):
             self._warnings.warn(
                 header.consumer_group, "a client of group %s that lost a lite topic is not here", header.consumer_group
             )
@@ -104,7 +117,7 @@ class Lites:
 
     def client_left(self, client_id: str) -> None:
         """The client has said that it goes."""
-        found = self._clients.pop(client_id, None)
+        found = self._subscribed.pop(client_id, None)
         if found is not None:
             self._spawn("lite subscriptions", self._remove(client_id, found))
 

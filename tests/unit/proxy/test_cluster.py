@@ -1,4 +1,4 @@
-"""What the proxy keeps of its cluster, and how much it asks of brokers at once."""
+"""What the proxy keeps of its cluster and of its clients, and how much it asks of brokers at once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.bodies.group import GroupEntry
+from rocketlake.protocol.bodies.lite import LiteAction, LiteSubscriptionBody
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.proxy.cluster import ASKED_AT_ONCE, Cluster
 from rocketlake.proxy.convert.limits import Limits
+from rocketlake.proxy.lites import Lites
 from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Caller
 from rocketlake.proxy.services.received import Received
@@ -117,3 +119,28 @@ async def test_a_call_about_many_messages_asks_for_some_at_once(world: World) ->
     assert [entry.receipt_handle for entry in answer.entries] == [entry.receipt_handle for entry in entries]
     assert answer.status.code == v2.Code.OK
     assert rounds == -(-len(entries) // ASKED_AT_ONCE)
+
+
+async def test_as_many_lite_clients_as_there_is_room_for_are_known_by_their_last_word(world: World) -> None:
+    """Brokers forget a client that is silent; so one that never says that it goes takes no other's room for ever."""
+    told: list[tuple[LiteAction, str]] = []
+
+    def change(request: Request) -> Reply:
+        told.extend(
+            (each.action, each.client_id) for each in LiteSubscriptionBody.decode(request.body).subscription_set
+        )
+        return Reply()
+
+    world.serve(RequestCode.LITE_SUBSCRIPTION_CTL, change)
+    clients: Any = None
+    lites = Lites(world.cluster, clients, Limits, world.cluster.spawn, clients_max=2)
+    request = v2.SyncLiteSubscriptionRequest(
+        action=v2.LiteSubscriptionAction.COMPLETE_ADD, topic=v2.Resource(name="T"), group=v2.Resource(name="g")
+    )
+    for client in ("silent", "b", "c", "b"):
+        assert (await lites.sync(caller(client), request)).status.code == v2.Code.OK
+    told.clear()
+    for client in ("silent", "b", "c"):
+        lites.client_left(client)
+    await world.clock.settle()
+    assert told == [(LiteAction.COMPLETE_REMOVE, "b"), (LiteAction.COMPLETE_REMOVE, "c")]
