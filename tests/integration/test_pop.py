@@ -16,6 +16,7 @@ from rocketlake.base.java.json_text import parse
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.broker.pop import revive
+from rocketlake.broker.pop.revive_log import REVIVE_QUEUES
 from rocketlake.broker.wings import plain_runs
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
@@ -320,6 +321,28 @@ async def test_more_check_points_than_are_kept_open_come_again_too(
     for _ in names:  # five check points in each queue of the revive topic
         assert len(await client.pop(IN_TIME_MS, max_msg_nums=1)) == 1
     assert bodies(await pop_until(client, len(names))) == sorted(names)
+
+
+async def test_a_message_that_the_disk_does_not_give_holds_up_no_other(tmp_path: Path) -> None:
+    plan = FaultPlan()
+    broker = Broker(*configs(tmp_path), files=FaultyFiles(PosixFiles(), plan))
+    await broker.start()
+    client = PopClient(broker.address)
+    await send(client, "bad")
+    for _ in range(4):  # what follows lies in the next file of the log
+        assert (await client.ask(Code.SEND_MESSAGE_V2, send_header("FULL", 0), b"x" * 300_000)).code == 0
+    good = [f"good {number}" for number in range(REVIVE_QUEUES)]  # one of them behind the bad one in its queue
+    await send(client, *good)
+    for _ in range(1 + len(good)):
+        assert len(await client.pop(IN_TIME_MS, max_msg_nums=1)) == 1
+    first_file = f"commitlog/{0:020d}"
+    plan.add(Fault("is_resident", first_file, error=None)).add(Fault("pread", first_file))
+    broker.store.residency.forget()
+    assert bodies(await pop_until(client, len(good))) == good
+    plan.clear()
+    assert bodies(await pop_until(client, 1)) == ["bad"]
+    await client.net.close()
+    await broker.stop()
 
 
 # -- in order ----------------------------------------------------------------------------------------------------------

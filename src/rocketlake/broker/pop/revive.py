@@ -38,8 +38,9 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import REVIVE_GROUP
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.protocol.bodies.pop import AckRecord, CheckPoint
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
-from rocketlake.store.results import GetStatus
+from rocketlake.store.results import GetResult, GetStatus
 
 __all__ = ["Revive", "ReviveQueue"]
 
@@ -121,6 +122,8 @@ class ReviveQueue:
         """The end of the log at the start."""
         self._turn_end = 0.0
         """Monotonic seconds."""
+        self._unread: OSError | None = None
+        """Why a message that is due could not be read in this pass; others have come again all the same."""
 
     def start(self) -> None:
         """Go on behind the last record that is known to be done with."""
@@ -148,8 +151,9 @@ class ReviveQueue:
         oldest = next(iter(self._open.values()), None)
         return 0 if oldest is None else max(0, self._clock.now_ms() - oldest.point.due_ms)
 
-    async def pass_over(self) -> None:
-        """Read what has come, deal with what is due."""
+    async def make_pass(self) -> None:
+        """Read what has come, deal with what is due. OSError: the disk does not give all of it; the rest is done."""
+        self._unread = None
         delivered_ms = self._delivered_ms()
         end = self._store.next_offset(self._log.topic, self._id)
         while self._has_room() and await self._store.read(self._read_next):
@@ -164,6 +168,8 @@ class ReviveQueue:
         for key in [key for key, early in self._early.items() if early.read_ms < self._read_ms]:
             del self._early[key]
         self._note_done()
+        if self._unread is not None:
+            raise self._unread
 
     def _note_done(self) -> None:
         """Everything before the first record that is still needed is done with."""
@@ -184,7 +190,7 @@ class ReviveQueue:
 
     def _read_next(self) -> bool:
         """Take the next records; False at the end of the queue. Raises NotInMemory."""
-        result = self._store.get(self._log.topic, self._id, self._next, _READ_COUNT, _READ_BYTES)
+        result = self._get(self._log.topic, self._id, self._next, _READ_COUNT)
         if result.status is GetStatus.FOUND:
             for message in decode_records(b"".join(result.slices), check_crc=False):
                 self._take(message)
@@ -237,12 +243,17 @@ class ReviveQueue:
         if not self._retries.is_ready(point):
             return False
         for offset in sorted(opened.left):
-            if not await self._store.read(partial(self._bring_one_back, opened, offset)):
+            try:
+                is_back = await self._store.read(partial(self._bring_one_back, opened, offset))
+            except OSError as error:
+                self._unread = error
+                continue
+            if not is_back:
                 return False
             opened.left.discard(offset)
             self._in_flight.take(key, point.due_ms)
             await self._rest()
-        return True
+        return not opened.left
 
     def _bring_one_back(self, opened: _Open, offset: int) -> bool:
         """Put one message there, unless its copy is there. Raises NotInMemory."""
@@ -272,12 +283,19 @@ class ReviveQueue:
         return ""
 
     def _message(self, point: CheckPoint, offset: int) -> StoredMessage | None:
-        """The message at this offset; None if it is gone."""
-        result = self._store.get(point.topic, point.queue_id, QueueOffset(offset), 1, _READ_BYTES)
+        """The message at this offset; None if it is gone. Raises NotInMemory."""
+        result = self._get(point.topic, point.queue_id, QueueOffset(offset), 1)
         for message in decode_records(b"".join(result.slices), check_crc=False, decompress=False):
             if message.queue_offset == offset:
                 return message
         return None
+
+    def _get(self, topic: str, queue_id: int, offset: QueueOffset, count: int) -> GetResult:
+        """Messages from `offset` on. Raises NotInMemory: the loop must not wait for the disk."""
+        result = self._store.get(topic, queue_id, offset, count, _READ_BYTES, wait=False)
+        if result.status is GetStatus.NOT_IN_MEMORY:
+            raise NotInMemory(list(result.cold))
+        return result
 
 
 class Revive(Service):
@@ -303,10 +321,16 @@ class Revive(Service):
         await super().start()
         for queue in self.queues:
             queue.start()
-        self.every("passes", self._interval_ms / 1000, self._pass_over)
+        self.every("passes", self._interval_ms / 1000, self._make_passes)
 
-    async def _pass_over(self) -> None:
+    async def _make_passes(self) -> None:
         self._positions.hurry()
-        for queue in self.queues:
+        failure: Exception | None = None
+        for queue in self.queues:  # one after the other: each takes its turns of the loop
             if self._is_ready() and queue.has_work:
-                await queue.pass_over()
+                try:
+                    await queue.make_pass()
+                except Exception as error:  # it holds up no other queue
+                    failure = error
+        if failure is not None:
+            raise failure
