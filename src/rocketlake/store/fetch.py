@@ -217,7 +217,12 @@ class Fetch:
                 continue
             sure = None if wait else self._residency.sure_blocks(mapped, offset - mapped.start, size)
             if sure is None and not wait:
-                return done, [] if selection.count else self._cold_parts(entries, done, match)
+                if selection.count:
+                    return done, []
+                # Named also if it has come into memory by now, as the kernel reads ahead: without a part to load this
+                # would look like a queue without entries here, and the reader be sent on to its next file.
+                cold = self._cold_parts(entries, done, match)
+                return done, cold or [self._residency.cold_part(mapped, offset - mapped.start, size)]
             self._show(selection, mapped, sure)
 
     def _show(self, selection: Selection, mapped: LogFile, sure: bytearray | None) -> None:

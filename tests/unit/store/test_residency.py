@@ -89,6 +89,15 @@ async def test_a_reader_that_must_not_wait_is_told_what_to_load(old: Old) -> Non
     assert bodies(old.get()) == [b"one", b"two"]
 
 
+async def test_a_part_that_comes_into_memory_while_it_is_looked_at_is_named_all_the_same(old: Old) -> None:
+    """The kernel reads ahead. Without a part to load, the answer would send the reader to the queue's next file."""
+    put_ok(old.store, b"one")
+    old.cool("commitlog", times=1)
+    cold = old.get()
+    assert (cold.status, cold.next_offset, len(cold.cold)) == (GetStatus.NOT_IN_MEMORY, 0, 1)
+    assert bodies(old.get()) == [b"one"]
+
+
 async def test_a_reader_that_may_wait_asks_nobody(old: Old) -> None:
     put_ok(old.store, b"one")
     old.cool("commitlog")
