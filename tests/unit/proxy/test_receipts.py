@@ -124,10 +124,18 @@ def test_tries_of_messages_popped_in_order() -> None:
     assert tries(reply(), messages) == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("text", ["0 2 x", "5", "0 2 5;nothing"])
+@pytest.mark.parametrize("text", ["0 2 x", "5", "0 2 5;nothing", "0 2 --5", "0 2 \u0664", "0 2 " + "9" * 5000])
 def test_a_header_that_no_broker_writes(text: str) -> None:
     with pytest.raises(ProtocolError):
         receipts(reply(start_offset_info=text), [popped(1)], "b")
+    with pytest.raises(ProtocolError):
+        tries(reply(order_count_info=text), [popped(1)])
+
+
+def test_a_count_that_no_broker_writes() -> None:
+    answer = PopLiteReplyHeader(pop_time=7, invisible_time=60_000, revive_qid=999, order_count_info="9" * 5000)
+    with pytest.raises(ProtocolError):
+        list(lite_receipts(answer, [popped(1, __LITE_TOPIC="a", INNER_MULTI_QUEUE_OFFSET="5")], "b"))
 
 
 def test_a_renewed_receipt() -> None:

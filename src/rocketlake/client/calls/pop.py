@@ -8,6 +8,7 @@ A message carries the topic that was popped, one that comes again too. Where it 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ __all__ = [
     "lite_handles",
     "pop",
     "pop_lite",
+    "queue_numbers",
 ]
 
 POP_MAX = 32
@@ -61,6 +63,8 @@ BORN_BY_BROKER = 0
 """The broker's own clock says when a pop began: another clock that is wrong would make it too old at once."""
 _ANSWER_MS = 10_000
 """An answer that was to come at the end of the poll is waited for so much longer."""
+_NUMBER = re.compile("[0-9]{1,18}")
+_QUEUE_NUMBER = re.compile("(.*) (-?[0-9]{1,18})")
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND)
 
 
@@ -127,7 +131,7 @@ def handles(reply: PopReplyHeader, messages: Sequence[StoredMessage], broker_nam
 
     RocketMQ's MQClientAPIImpl: the broker names the handles of a queue together, those of retries one by one.
     """
-    starts = {key: int(value) for key, value in _entries(reply.start_offset_info)}
+    starts = queue_numbers(reply.start_offset_info)
     found = []
     for message in messages:
         known = message.properties.get(names.POP_CK)
@@ -204,28 +208,30 @@ def lite_handles(
     ProtocolError for an answer that no broker gives.
     """
     counts = (reply.order_count_info or "").split(";")
-    if len(counts) != len(records) or not all(count.isdecimal() for count in counts):
+    if len(counts) != len(records) or not all(map(_NUMBER.fullmatch, counts)):
         raise ProtocolError("the answer of a pop of lite messages does not count each message")
     for message, count in zip(records, counts, strict=True):
         if message is None:
             yield None
             continue
         text, lite = message.properties.get(names.INNER_MULTI_QUEUE_OFFSET, ""), message.lite_topic
-        if not text.isdecimal() or not lite:
+        if not _NUMBER.fullmatch(text) or not lite:
             raise ProtocolError("a lite message says neither its lite topic nor its number")
         number = int(text)
         times = reply.pop_time, reply.invisible_time, reply.revive_qid
         yield LiteHandle(PopHandle(number, *times, NO_RETRY, broker_name, LITE_QUEUE, number), lite, int(count))
 
 
-def _entries(text: str | None) -> Iterable[tuple[str, str]]:
-    """The entries `mark queue value` of an answer, as (`mark queue`, value)."""
+def queue_numbers(text: str | None) -> dict[str, int]:
+    """The entries `mark queue number` of an answer, joined by ";": the number of each `mark queue`. ProtocolError."""
+    numbers = {}
     for entry in (text or "").split(";"):
         if entry:
-            key, blank, value = entry.rpartition(" ")
-            if not blank or not value.lstrip("-").isdecimal():
-                raise ProtocolError(f"the answer of a pop names {entry!r} as the start of a check point")
-            yield key, value
+            found = _QUEUE_NUMBER.fullmatch(entry)
+            if found is None:
+                raise ProtocolError(f"the answer of a pop holds {entry[:80]!r}, which names no number of a queue")
+            numbers[found[1]] = int(found[2])
+    return numbers
 
 
 def handle_of(message: StoredMessage) -> PopHandle:

@@ -11,12 +11,11 @@ letter, and its lite topic if it has one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from rocketlake.base.errors import ProtocolError
-from rocketlake.client.calls.pop import handles, lite_handles
+from rocketlake.client.calls.pop import handles, lite_handles, queue_numbers
 from rocketlake.model.lite import is_lite_name
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.pop import NO_RETRY, ORDER_REVIVE_QUEUE, RETRY_MARKS, PopHandle, mark_of, real_topic
@@ -115,7 +114,7 @@ def lite_receipts(
 
 def tries(reply: PopReplyHeader, messages: Sequence[StoredMessage]) -> list[int]:
     """How often each message of a pop was handed out before: those popped in order are counted by the broker."""
-    counted = dict(_numbers(reply.order_count_info))
+    counted = queue_numbers(reply.order_count_info)
     if not counted:
         return [each.reconsume_times for each in messages]
     found = []
@@ -124,13 +123,3 @@ def tries(reply: PopReplyHeader, messages: Sequence[StoredMessage]) -> list[int]
         of_queue = counted.get(f"{mark} {each.queue_id}", 0)
         found.append(counted.get(f"{mark} qo{each.queue_id}%{each.queue_offset}", of_queue) or each.reconsume_times)
     return found
-
-
-def _numbers(text: str | None) -> Iterable[tuple[str, int]]:
-    """The entries `mark queue number` of an answer, as (`mark queue`, number)."""
-    for entry in (text or "").split(";"):
-        if entry:
-            key, blank, value = entry.rpartition(" ")
-            if not blank or not value.removeprefix("-").isdecimal():
-                raise ProtocolError(f"the answer of a pop holds {entry[:80]!r}, which names no number of a queue")
-            yield key, int(value)
