@@ -47,6 +47,7 @@ from rocketlake.auth.policy import Acl, Decision, Verdict
 from rocketlake.auth.user import new_password
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.checked import Int32, checked
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.instance import client_settings
@@ -62,11 +63,13 @@ __all__ = ["Admin"]
 _EVER = 1 << 62
 
 
+@checked
 class Admin:
     """Asks a cluster: `async with Admin(namesrv="127.0.0.1:9876") as admin: print(await admin.topics())`.
 
-    Every call may raise LinkError (no server answers), RemoteError (a server refuses: code, remark, address) and
-    RocketLakeError (there is no such topic, group ...); the texts name the cure. Times are epoch ms.
+    Every call may raise LinkError (no server answers), RemoteError (a server refuses: code, remark, address),
+    UsageError (an argument of another kind) and RocketLakeError (there is no such topic, group ...); the texts name the
+    cure. Times are epoch ms.
     """
 
     def __init__(
@@ -128,7 +131,7 @@ class Admin:
         return sum(each.max_offset - each.min_offset for each in queues), sum(each.max_offset for each in queues)
 
     async def create_topic(
-        self, topic: str, *, queues: int = 8, perm: str = "rw", attributes: str = "", if_not_exists: bool = False
+        self, topic: str, *, queues: Int32 = 8, perm: str = "rw", attributes: str = "", if_not_exists: bool = False
     ) -> TopicMade:
         """Make a topic on every broker, with so many queues on each; `perm`: rw, r or w; `attributes`: `+a=1,+b=2`.
 
@@ -198,7 +201,7 @@ class Admin:
         """A group's members with what they hold and want, its rates, and its offset and lag in each queue."""
         return await ClusterGroups(self._cluster).state(group, self._clock.now_ms())
 
-    async def create_group(self, group: str, *, tries: int | None = None, attributes: str = "") -> list[str]:
+    async def create_group(self, group: str, *, tries: Int32 | None = None, attributes: str = "") -> list[str]:
         """Make a group on every broker that lacks it; returns their names. `tries`: after the first one, else 16.
 
         `attributes`: `+a=1,+b=2`.
@@ -209,7 +212,7 @@ class Admin:
         self,
         group: str,
         *,
-        tries: int | None = None,
+        tries: Int32 | None = None,
         policy: RetryPolicyEntry | None = None,
         attributes: str = "",
     ) -> dict[str, GroupEntry]:
@@ -228,7 +231,7 @@ class Admin:
         """How the group reads topics, where that was set; every other topic is pulled."""
         return await ClusterGroups(self._cluster).modes(group)
 
-    async def set_consume_mode(self, group: str, topic: str, mode: str, *, shared_by: int = 0) -> list[str]:
+    async def set_consume_mode(self, group: str, topic: str, mode: str, *, shared_by: Int32 = 0) -> list[str]:
         """Have the group "pull" or "pop" a topic; returns the brokers that were told.
 
         Members that let brokers share queues out follow within 20 s (`client_rebalance=False`). `shared_by`: by how
@@ -282,7 +285,7 @@ class Admin:
         """Those with this key that were stored between two times; each broker gives its last 64."""
         return await Lookup(self._cluster).by_key(topic, key, from_ms, to_ms)
 
-    async def message_at(self, topic: str, broker: str, queue_id: int, offset: int) -> StoredMessage | None:
+    async def message_at(self, topic: str, broker: str, queue_id: Int32, offset: int) -> StoredMessage | None:
         """The one at this place of a queue; None if there is none, or none any more."""
         found = await Lookup(self._cluster).at(topic, broker, queue_id, offset)
         return found[0] if found else None

@@ -190,10 +190,6 @@ class ClusterGroups:
         name = _MODES.get(mode.lower())
         if name is None:
             raise UsageError(f"the mode {mode!r} is not known", hint="use pull or pop")
-        if shared_by < 0:
-            raise UsageError(
-                f"shared_by={shared_by} is no number of members", hint="give it 0 for all members, or more"
-            )
         body = RequestModeBody(topic=topic, consumer_group=group, mode=name, pop_share_queue_num=shared_by).encode()
         masters = await self._cluster.topic_masters(topic)
         command = Command.request(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)

@@ -15,14 +15,15 @@ from rocketlake.base.errors import UsageError
 __all__ = ["check_kind", "check_number", "check_text", "listed"]
 
 T = TypeVar("T")
-_WORDS = {str: "text", bool: "True or False", int: "a whole number", float: "a number"}
+_WORDS = {str: "text", bytes: "bytes", bool: "True or False", int: "a whole number", float: "a number"}
 
 
-def check_kind(name: str, value: object, kind: type, *, hint: str, where: str = "") -> None:
+def check_kind(name: str, value: object, kind: type, *, hint: str = "", where: str = "") -> None:
     """UsageError unless `value` is of this kind."""
     if not isinstance(value, kind):
+        word = _WORDS.get(kind) or f"a {kind.__name__}"
         raise UsageError(
-            f"{name} is {_WORDS.get(kind) or 'a ' + kind.__name__}, not {type(value).__name__}", where=where, hint=hint
+            f"{name} is {word}, not {type(value).__name__}", where=where, hint=hint or f"give {name} as {word}"
         )
 
 
@@ -46,8 +47,8 @@ def check_number(
     """UsageError unless it is a number from `low` to `high`; a whole one, unless `kind` is float."""
     if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
         what = f"{name} is {_WORDS[kind]}, not {value!r}"
-    elif (low is not None and value < low) or (high is not None and value > high):
-        what = f"{name}={value!r} is out of range"
+    elif (low is not None and not value >= low) or (high is not None and not value <= high):
+        what = f"{name}={value!r} is out of range"  # NaN, too
     else:
         return
     raise UsageError(what + _meaning(means), where=where, hint=f"give it {_bounds(low, high) or _WORDS[kind]}")
