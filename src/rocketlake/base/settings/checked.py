@@ -18,9 +18,9 @@ from rocketlake.base.settings.arguments import check_kind, check_number, listed
 __all__ = ["Int32", "checked"]
 
 T = TypeVar("T")
-_INT63 = range(1 << 63)
+_INT64_END = 1 << 63
 Int32 = Annotated[int, range(1 << 31)]
-"""A whole number that travels in 32 bits; a plain `int` is one of 63. No number is below 0."""
+"""A whole number that travels in 32 bits; a plain `int` is one of 64. No argument is below 0."""
 
 
 def checked(kind: type[T]) -> type[T]:
@@ -79,21 +79,23 @@ def _form(name: str, signature: inspect.Signature) -> str:
     return name + str(signature.replace(parameters=others, return_annotation=signature.empty))
 
 
-def _check(name: str, value: Any, kind: Any) -> None:
+def _check(name: str, value: Any, kind: Any, low: int = 0) -> None:
     """UsageError unless the value fits this annotation; one of a kind that is not known here fits all."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         if value is None and NoneType in inner:
             return
         kinds = [each for each in inner if each is not NoneType]
-        _check(name, value, next((each for each in kinds if _is_class(each) and isinstance(value, each)), kinds[0]))
+        _check(
+            name, value, next((each for each in kinds if _is_class(each) and isinstance(value, each)), kinds[0]), low
+        )
     elif origin is Annotated:
         if isinstance(inner[1], range):
             check_number(name, value, inner[1][0], inner[1][-1])
         else:
-            _check(name, value, inner[0])
+            _check(name, value, inner[0], low)
     elif kind in (int, float):
-        check_number(name, value, _INT63[0], _INT63[-1], kind=kind)
+        check_number(name, value, low, _INT64_END - 1, kind=kind)
     elif origin is Callable:
         if not callable(value):
             raise UsageError(f"{name} is a function, not {type(value).__name__}", hint="give the function, uncalled")
@@ -116,8 +118,8 @@ def _is_class(kind: Any) -> bool:
 
 
 def _check_fields(name: str, value: Any, kind: type) -> None:
-    """The parts of a value that the caller made of others."""
+    """The parts of a value that the caller made of others; a number there may be a distance, below 0."""
     fields = [*getattr(kind, "__dataclass_fields__", ()), *getattr(kind, "__struct_fields__", ())]
     hints = get_type_hints(kind, include_extras=True) if fields else {}
     for each in fields:
-        _check(f"{name}.{each}", getattr(value, each), hints[each])
+        _check(f"{name}.{each}", getattr(value, each), hints[each], low=-_INT64_END)
