@@ -13,6 +13,7 @@ import pytest
 from rocketlake import Consumer, LinkError, Message, Producer, RocketLakeError, UsageError
 from rocketlake.admin import Admin, TopicChange
 from rocketlake.admin.sync import Admin as BlockingAdmin
+from rocketlake.base.errors import ConflictError, RemoteError
 from rocketlake.standalone import Standalone
 from rocketlake.testing.cluster import EmbeddedCluster
 
@@ -59,10 +60,25 @@ async def test_topics_are_made_shown_altered_and_deleted(admin: Admin, cluster: 
         await admin.topic("orders")
 
 
+async def test_a_misspelt_attribute_of_a_group_is_never_passed_over(admin: Admin) -> None:
+    wrong, right = "+lite.bind.topc=sessions", "+lite.bind.topic=sessions"
+    for change in (admin.create_group, admin.alter_group):
+        with pytest.raises(RemoteError, match=r"unknown attribute 'lite.bind.topc'.*write one of lite.bind.topic, "):
+            await change("chat", attributes=wrong)
+        await admin.create_group("chat")
+    for wish in (wrong, right):
+        with pytest.raises(ConflictError, match=f"'chat' exists without {wish[1:]}.*group alter chat"):
+            await admin.create_group("chat", attributes=wish)
+    await admin.alter_group("chat", attributes=right)
+    assert await admin.create_group("chat", attributes=right) == []
+
+
 async def test_a_group_is_made_read_set_back_and_deleted(admin: Admin, cluster: Standalone) -> None:
     namesrv = cluster.namesrv_address
     assert await admin.create_group("billing", tries=3) == ["broker-a"]
     assert await admin.create_group("billing") == []
+    with pytest.raises(ConflictError, match="'billing' exists without tries=4, with 3"):
+        await admin.create_group("billing", tries=4)
     assert (await admin.alter_group("billing", tries=5))["broker-a"].retry_max_times == 5
     with pytest.raises(RocketLakeError, match="no broker knows group 'nobody'"):
         await admin.group("nobody")

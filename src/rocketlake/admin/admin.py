@@ -204,7 +204,8 @@ class Admin:
     async def create_group(self, group: str, *, tries: Int32 | None = None, attributes: str = "") -> list[str]:
         """Make a group on every broker that lacks it; returns their names. `tries`: after the first one, else 16.
 
-        `attributes`: `+a=1,+b=2`.
+        `attributes`: `+a=1,+b=2`. ConflictError if it exists with other tries or attributes than these: see
+        `alter_group`.
         """
         return await ClusterGroups(self._cluster).create(group, tries=tries, attributes=attributes)
 

@@ -135,10 +135,17 @@ class ClusterGroups:
     async def create(self, group: str, *, tries: int | None = None, attributes: str = "") -> list[str]:
         """Make it on every broker that lacks it; returns their names. `tries`: after the first one, 16 else.
 
-        `attributes`: `+a=1,+b=2`.
+        `attributes`: `+a=1,+b=2`. ConflictError if it exists without what is given.
         """
         check_group(group)
         there = await self.settings(group)
+        for broker, entry in there.items():
+            if lacking := _lacking(entry, tries, _changes(attributes)):
+                raise ConflictError(
+                    f"group {group!r} exists without {lacking}",
+                    where=broker,
+                    hint=f"`rocketlake group alter {group}` changes it",
+                )
         missing = [broker for broker in await self._cluster.masters() if broker not in there]
         entry = GroupEntry(group_name=group, attributes=_changes(attributes))
         entry.retry_max_times = entry.retry_max_times if tries is None else tries
@@ -391,6 +398,14 @@ def _changes(text: str) -> dict[str, str]:
     """Changes of attributes as a broker takes them; it says what is wrong with one."""
     pairs = (each.strip().partition("=") for each in text.split(",") if each.strip())
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _lacking(entry: GroupEntry, tries: int | None, changes: Mapping[str, str]) -> str:
+    """What a group that exists does not have of these wishes."""
+    if tries not in (None, entry.retry_max_times):
+        return f"tries={tries}, with {entry.retry_max_times}"
+    unmet = [f"{name[1:]}={value}" for name, value in changes.items() if entry.attributes.get(name[1:]) != value]
+    return ", ".join(unmet)
 
 
 def unequal_subscriptions(members: Collection[Member]) -> dict[str, dict[str, list[str]]]:

@@ -199,12 +199,22 @@ def _mode_rows(modes: Collection[ConsumeMode]) -> list[tuple[str, str, str, int]
 def create(
     group: Group,
     tries: Annotated[
-        int, typer.Option("--tries", min=0, max=1000, help="Tries after the first; then a message is given up.")
-    ] = 16,
+        int | None,
+        typer.Option(
+            "--tries",
+            min=0,
+            max=1000,
+            help="Tries after the first, 16 if not given; then a message is given up.",
+            show_default=False,
+        ),
+    ] = None,
     attribute: Attributes = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Create a group on every broker that lacks it. A group that exists is never changed: see `group alter`."""
+    """Create a group on every broker that lacks it. A group that exists is never changed: see `group alter`.
+
+    One that exists without the --tries or an --attribute that is given is an error.
+    """
     from rocketlake.admin import Admin
 
     async def work() -> list[str]:
