@@ -50,6 +50,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.checked import Int32, checked
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.config import ClientConfig
+from rocketlake.client.forms import AsyncForms
 from rocketlake.client.instance import client_settings
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -64,13 +65,15 @@ _EVER = 1 << 62
 
 
 @checked
-class Admin:
+class Admin(AsyncForms):
     """Asks a cluster: `async with Admin(namesrv="127.0.0.1:9876") as admin: print(await admin.topics())`.
 
     Every call may raise LinkError (no server answers), RemoteError (a server refuses: code, remark, address),
     UsageError (an argument of another kind) and RocketLakeError (there is no such topic, group ...); the texts name the
     cure. Times are epoch ms.
     """
+
+    _twins = "rocketlake.admin.sync"
 
     def __init__(
         self, *, namesrv: str | None = None, client_config: ClientConfig | None = None, clock: Clock | None = None

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Sel
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import get_logger
+from rocketlake.client.forms import BlockingForms
 
 __all__ = ["AsyncClient", "Blocking", "LoopThread", "on_loop", "takes_what", "waiting"]
 
@@ -128,7 +129,7 @@ class AsyncClient(Protocol):
 A = TypeVar("A", bound=AsyncClient)
 
 
-class Blocking(Generic[A]):
+class Blocking(BlockingForms, Generic[A]):
     """Start, stop, `with`, and the calls that run on the twin's loop."""
 
     def __init__(self, twin: A) -> None:

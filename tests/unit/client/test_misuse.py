@@ -29,6 +29,8 @@ from rocketlake import (
     manual_ack,
     reply_to,
 )
+from rocketlake.admin import Admin
+from rocketlake.admin.sync import Admin as BlockingAdmin
 from rocketlake.client import sync
 from rocketlake.model.message_queue import MessageQueue
 
@@ -178,6 +180,56 @@ def test_a_payload_has_a_class(kind: Any) -> None:
 
 def test_an_answer_is_to_a_message_that_came() -> None:
     refused("a request is a StoredMessage, not Message", lambda: reply_to(Message("t", b"x"), b"y"))  # type: ignore[arg-type]
+
+
+# other forms than that of a client
+
+ASYNC: list[Callable[[], Any]] = [
+    lambda: Producer("g"), lambda: TransactionProducer("g", check=nothing), lambda: PushConsumer("g", listener=nothing),
+    lambda: PullConsumer("g"), lambda: SimpleConsumer("g", "t"), lambda: LiteSimpleConsumer("g", "t"),
+    lambda: Consumer("g", "t"), lambda: Admin(namesrv="127.0.0.1:1"),
+]  # fmt: skip
+BLOCKING: list[Callable[[], Any]] = [
+    lambda: sync.Producer("g"), lambda: sync.PushConsumer("g", listener=nothing), lambda: sync.PullConsumer("g"),
+    lambda: sync.SimpleConsumer("g", "t"), lambda: sync.LiteSimpleConsumer("g", "t"), lambda: sync.Consumer("g", "t"),
+    lambda: BlockingAdmin(namesrv="127.0.0.1:1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", ASYNC)
+async def test_a_plain_with_of_an_async_client_names_the_right_one(make: Callable[[], Any]) -> None:
+    client = make()
+    name, home = type(client).__name__, "admin.sync" if isinstance(client, Admin) else "client.sync"
+
+    def enter() -> None:
+        with client:
+            pass
+
+    hint = refused(f"{name} is async and has no plain `with`", enter).hint
+    assert hint == f"write `async with {name}(...)` in a coroutine, or take the blocking twin of rocketlake.{home}"
+
+
+@pytest.mark.parametrize("make", BLOCKING)
+async def test_an_async_with_of_a_blocking_client_names_the_right_one(make: Callable[[], Any]) -> None:
+    async def enter() -> None:
+        async with make():
+            pass
+
+    await refused_later("is a blocking client and has no `async with`", enter)
+
+
+@pytest.mark.parametrize("make", [*ASYNC[2:7], *BLOCKING[1:6]])
+async def test_a_loop_of_another_form_names_the_right_one(make: Callable[[], Any]) -> None:
+    consumer = make()
+
+    async def read() -> None:
+        async for _ in consumer:
+            pass
+
+    if not isinstance(consumer, Consumer):
+        await refused_later("has no `async for`", read)
+    if not isinstance(consumer, sync.Consumer):
+        refused("has no `for`", lambda: list(consumer))
 
 
 # calls of clients that run

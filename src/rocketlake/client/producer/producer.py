@@ -27,6 +27,7 @@ from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NoReply, NoRoute, NotRunning, TooManySends
+from rocketlake.client.forms import AsyncForms
 from rocketlake.client.hooks import NO_HOOKS, Hooks, Sending, around
 from rocketlake.client.instance import ClientInstance, check_settings, client_settings
 from rocketlake.client.member import TransactionCheck
@@ -55,7 +56,7 @@ COMPRESSION_TYPES = {
 }
 
 
-class Producer(Service):
+class Producer(AsyncForms, Service):
     """Sends messages of one group: `async with Producer("my_group", namesrv="127.0.0.1:9876") as producer:`."""
 
     def __init__(
