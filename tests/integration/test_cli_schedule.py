@@ -44,6 +44,11 @@ def test_what_waits_is_listed_and_taken_back(cluster: EmbeddedCluster, rocketlak
     (tea, cake) = summary["Tea"], summary["Cake"]
     assert [tea[name] for name in ("waiting", "within_1m", "within_1h", "within_1d", "later")] == [3, 1, 0, 1, 1]
     assert (cake["waiting"], cake["within_1h"]) == (1, 1)
+    for topic, counted in summary.items():
+        assert counted["first_due"] == listed(rocketlake, "--topic", topic)[0]["due"]
+    later = listed(rocketlake, "--topic", "Tea")[1]["due"]
+    assert listed(rocketlake, "--summary", "--topic", "Tea", "--from", later)[0]["waiting"] == 2
+    assert listed(rocketlake, "--summary", "--topic", "Tea", "--to", later)[0]["waiting"] == 1
 
 
 def test_more_than_one_answer_holds(cluster: EmbeddedCluster, rocketlake: Typed) -> None:

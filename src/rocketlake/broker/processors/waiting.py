@@ -107,7 +107,7 @@ class Waiting:
         topic, key = message.properties.get(names.REAL_TOPIC, ""), message.message_id
         handle = RecallHandle(topic, self._broker_name(), str(due_ms + 1), key)
         return WaitingMessage(
-            due=due_ms + self._timer.wheel.precision_ms,
+            due=self.due(due_ms),
             topic=topic,
             id=key,
             keys=message.keys or "",
@@ -115,6 +115,10 @@ class Waiting:
             body_bytes=len(message.body),
             recall_handle=handle.to_text(),
         )
+
+    def due(self, tick_ms: int) -> int:
+        """When what is kept at a tick is due: the timer keeps it one tick early."""
+        return tick_ms + self._timer.wheel.precision_ms
 
     def read(self, request: Request, unit: Unit) -> Generator[Step, None, StoredMessage | None]:
         """The message of a unit; None if it is gone."""
@@ -187,11 +191,12 @@ class _Walk:
             self._answer.messages.append(entry)
 
     def _count(self, unit: Unit, topic: str, more: int) -> None:
-        left_ms = unit.due_ms - self._now_ms
-        if unit.due_ms < self._header.from_ms:
+        due = self._waiting.due(unit.due_ms)
+        left_ms = due - self._now_ms
+        if not self._header.from_ms <= due < self._header.to_ms:
             return
-        count = self._answer.counts.setdefault(topic, WaitingCount(first_due=unit.due_ms))
-        count.first_due = min(count.first_due, unit.due_ms)
+        count = self._answer.counts.setdefault(topic, WaitingCount(first_due=due))
+        count.first_due = min(count.first_due, due)
         if unit.bits & ROLL or left_ms >= 1440 * _MINUTE_MS:
             count.later += more
         elif left_ms >= 60 * _MINUTE_MS:
