@@ -41,8 +41,9 @@ def changed(**values: Any) -> Message:
         Message("a b", b"x"), Message("SCHEDULE_TOPIC_XXXX", b"x"), Message("T", b"x", tags="a||b"),
         Message("T", b"x", tags="a", keys="b"), Message("T", b"x", delay_level=18), Message("T", b"x", delay_level=19),
         Message.with_properties("T", b"x", {"DELAY": "soon"}), StoredMessage("T", b"x", queue_id=3), own(),
+        Message("T", b"x", flag=-(1 << 31)), Message("T", b"x", flag=1 << 31), Message("T", b"x", flag=[]),  # type: ignore[arg-type]
     ],
-    ids=range(14),
+    ids=range(17),
 )  # fmt: skip
 def test_checks(twin: Callable[[str], Any], message: Message) -> None:
     pair = twin(NAME)

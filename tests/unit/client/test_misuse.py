@@ -286,6 +286,17 @@ async def test_the_time_of_a_send_is_a_number(started: Started, time: Any, batch
         await refused_later("timeout_ms is a number", lambda: producer.send(Message("T", b"x"), timeout_ms=time))
 
 
+@pytest.mark.parametrize("flag", [[1], [], None, "1", 1.5, True, 1 << 31])
+@pytest.mark.parametrize("batching", [False, True])
+async def test_the_flag_of_a_message_is_a_number_of_32_bits(started: Started, flag: Any, batching: bool) -> None:
+    """A broker refuses another one; a one-way send would be lost without a word."""
+    async with await started(Producer, config=ProducerConfig(auto_batch=batching)) as producer:
+        message = Message("T", b"x", flag=flag)
+        for send in (producer.send, producer.send_oneway):
+            await refused_later("the flag of a message", lambda send=send: send(message))  # type: ignore[misc]
+        await refused_later("the flag of a message", lambda: producer.send_batch([message]))
+
+
 @pytest.mark.parametrize("messages", [None, 5, "T", Message("T", b"x")])
 async def test_a_batch_is_a_list(started: Started, messages: Any) -> None:
     async with await started(Producer) as producer:

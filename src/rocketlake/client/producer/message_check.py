@@ -1,6 +1,6 @@
 """The messages that a producer refuses, before a broker would.
 
-Owns        the checks of a message's topic, body, tag and delay; the message as it is at a call.
+Owns        the checks of a message's topic, body, flag, tag and delay; the message as it is at a call.
 Must not know   where messages go.
 
 A compiled twin: both are done for each message that is sent.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.arguments import check_number
 from rocketlake.client.config import ProducerConfig
 from rocketlake.model import names, property_names
 from rocketlake.model.message import Message
@@ -19,6 +20,7 @@ __all__ = ["TAG_SEPARATOR", "MessageCheck", "as_now"]
 
 TAG_SEPARATOR = "||"
 GOOD_TOPICS_MAX = 1024
+_FLAG_END = 1 << 31
 _CHECKED = frozenset((property_names.TAGS, property_names.DELAY))
 
 
@@ -46,6 +48,9 @@ class MessageCheck:
                 where="ProducerConfig.message_bytes_max",
                 hint="send less, or raise it here and as maxMessageSize at the broker",
             )
+        flag = message.flag
+        if type(flag) is not int or (flag and not -_FLAG_END <= flag < _FLAG_END):
+            check_number("the flag of a message", flag, -_FLAG_END, _FLAG_END - 1, where=f"topic {topic!r}")
         properties = message.properties
         if properties and not _CHECKED.isdisjoint(properties):
             self._check_properties(message)
