@@ -99,6 +99,11 @@ def test_a_letter_is_repaired(rocketlake: Typed, cluster: EmbeddedCluster, tmp_p
     assert open_letters(rocketlake, "fixers") == 0
 
 
+def test_a_misspelt_group_is_told_where_the_groups_are(rocketlake: Typed) -> None:
+    said = rocketlake("dlq", "show", "tallers", "--summary")
+    assert said == "group tallers has no such dead letters; `rocketlake dlq list` shows the groups that have some\n"
+
+
 def test_a_no_sends_nothing(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "kept", "-q", "1")
     give_up(cluster, "keepers", "kept", {"x": "?"})

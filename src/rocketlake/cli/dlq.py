@@ -52,6 +52,11 @@ Choice: TypeAlias = Any
 """A LetterChoice: the annotations of a command are looked at before the library is imported."""
 
 
+def _none(group: str) -> str:
+    """A misspelt group has none either."""
+    return f"group {group} has no such dead letters; `rocketlake dlq list` shows the groups that have some"
+
+
 def _chosen(
     id: Id = None,
     topic: Topic = None,
@@ -130,9 +135,9 @@ def show(
     run(work())
     if summary:
         rows = [(topic, number, error) for (topic, error), number in counts.most_common()]
-        show_rows(("topic", "letters", "last error"), rows, output, none=f"group {group} has no such dead letters")
+        show_rows(("topic", "letters", "last error"), rows, output, none=_none(group))
     elif not counts:
-        typer.echo(f"group {group} has no such dead letters", err=True)
+        typer.echo(_none(group), err=True)
 
 
 @app.command()
@@ -213,7 +218,7 @@ def _settle(
 
     found = run(count())
     if not found:
-        typer.echo(f"group {group} has no such dead letters", err=True)
+        typer.echo(_none(group), err=True)
         return
     yes, dry_run = yes_or_dry
     if not agreed(ask % amount(found, "dead letter"), yes=yes, dry_run=dry_run, group=group, letters=found):
