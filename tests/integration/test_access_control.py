@@ -99,7 +99,9 @@ async def test_what_a_user_pops_and_acknowledges_is_served_by_runs(
     """All but the first request on a link, which tells who the user is."""
     guarded.rocketlake("topic", "create", "Popped")
     walter = guarded.add("walter")
-    guarded.rocketlake("acl", "allow", "walter", "Pub,Sub", "Topic:Popped")
+    assert "in place of" not in guarded.rocketlake("acl", "allow", "walter", "Sub", "Topic:Popped")
+    said = guarded.rocketlake("acl", "allow", "walter", "Pub,Sub", "Topic:Popped")
+    assert "Allow Pub,Sub on Topic:Popped, in place of Allow Sub on Topic:Popped, on " in said
     guarded.rocketlake("acl", "allow", "walter", "Sub", "Group:walter")
     alone = Counter[int]()
     serve = Dispatcher._run

@@ -37,7 +37,12 @@ async def test_users_are_made_altered_told_and_deleted(tmp_path: Path) -> None:
         with pytest.raises(ConflictError, match="there is a user shop already"):
             await admin.create_user("shop")
         allowed = await admin.allow("shop", ["Pub", "Sub"], "Topic:orders")
-        assert str(allowed.entry.resource) == "Topic:orders"
+        assert (str(allowed.entry.resource), allowed.replaced) == ("Topic:orders", None)
+        assert (await admin.allow("shop", ["Sub", "Pub"], "Topic:orders")).replaced is None
+        denied = await admin.deny("shop", ["Pub"], "Topic:orders")
+        assert str(denied.replaced) == "Allow Pub,Sub on Topic:orders"
+        assert not (await admin.may("shop", "Sub", "Topic:orders")).allowed
+        assert (await admin.allow("shop", ["Pub", "Sub"], "Topic:orders")).replaced == denied.entry
         await admin.deny("shop", ["Sub"], "Topic:audit*", sources=["10.0.0.0/8"])
         with pytest.raises(UsageError):
             await admin.allow("shop", ["Fly"], "Topic:orders")

@@ -111,7 +111,9 @@ class ClusterAccounts:
         info = AclInfo(SUBJECT + user, [PolicyInfo("Custom", [entry])])
         ((_, made),) = acl_entries(info)  # a bad one is refused here, before any server has it
         await self.user(user)
-        return PolicyMade(made, await self.put_policies(info))
+        known = (await self.acls(user)).get(user, Acl()).entries
+        before = [entry for _, entry in known if entry.resource == made.resource and entry != made]
+        return PolicyMade(made, await self.put_policies(info), before[0] if before else None)
 
     async def verdict(self, user: str, action: str, resource: str, host: str) -> Verdict:
         """Whether a user may do something, and what decides."""

@@ -260,6 +260,8 @@ class PolicyMade:
 
     entry: Entry
     servers: list[str]
+    replaced: Entry | None = None
+    """What was decided for the same resource before, another one, and counts no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,13 @@ def _decide(word: str, user: str, actions: str, resource: str, sources: list[str
         return await decide(user, names, resource, sources=sources or ())
 
     made = _with(namesrv, work)
-    tell(f"user {user}: {made.entry}, on {amount(len(made.servers), 'server')}", user=user, servers=made.servers)
+    instead = f", in place of {made.replaced}" if made.replaced else ""
+    tell(
+        f"user {user}: {made.entry}{instead}, on {amount(len(made.servers), 'server')}",
+        user=user,
+        servers=made.servers,
+        replaced=str(made.replaced) if made.replaced else None,
+    )
 
 
 def _first_line(path: Path) -> str:
