@@ -29,6 +29,7 @@ from zlib import crc32
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level, timer_property
@@ -54,6 +55,8 @@ from rocketlake.store.results import PutMessage, PutResult
 
 __all__ = ["LINGER_SECONDS", "LightQueues", "LiteMessage", "Newest"]
 
+_log = get_logger(__name__)
+
 _SOME = 500
 _PAUSE_SECONDS = 0.05
 _FOLLOW_SECONDS = 1.0
@@ -63,6 +66,7 @@ _SAVE_EVERY = 100_000
 those that came while the file was written: a second for a hundred thousand."""
 LINGER_SECONDS = 300.0
 """A light queue stays in the table for so long behind its end: see expiry.py."""
+_UNREADABLE = "light-queues/unreadable"
 _NOWHERE = PhysicalOffset(-1)
 _UNREAD = QueueRead(QueueOffset(0), _NOWHERE)
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
@@ -316,6 +320,7 @@ class LightQueues(Service):
         """What was read stays; on a master the table is ready when it holds the rest, too."""
         self.is_ready = False
         self._makings += 1
+        self.health.set(_UNREADABLE, "")
         for table in (self._unread, self._readable):
             table.clear()
         if self.is_running and self._leads:
@@ -324,12 +329,24 @@ class LightQueues(Service):
     async def _make(self, making: int, log_end: PhysicalOffset) -> None:
         while not self._store.is_complete or self._store.dispatched_offset < log_end:
             await self._clock.sleep(_PAUSE_SECONDS)
-        await self._read_on(making)
+        while making == self._makings and not await self._could_read(making):
+            await self._clock.sleep(_FOLLOW_SECONDS)
         if making == self._makings:
             self._read.clear()
             self._file_is_unread = False
             self.is_ready = True
             self.on_ready()
+
+    async def _could_read(self, making: int) -> bool:
+        """Read on; False if the disk refuses. Lite topics wait for it: a number must not be given out twice."""
+        try:
+            await self._read_on(making)
+        except OSError as error:
+            _log.error("lite topics cannot be read from the log, it is tried again: %r", error)
+            self.health.set(_UNREADABLE, f"lite topics cannot be read from the log: {error!r}")
+            return False
+        self.health.set(_UNREADABLE, "")
+        return True
 
     async def _follow(self) -> None:
         if not self._leads and self._store.is_complete:

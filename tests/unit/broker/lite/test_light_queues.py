@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.model.lite import Place
 from tests.unit.broker.lite.light_world import PARENT, LightWorld
 
@@ -31,6 +32,23 @@ async def test_a_slave_reads_on_and_is_ready_when_it_leads(world: LightWorld) ->
     await world.clock.settle()
     assert world.queues.is_ready
     assert (world.end("a"), world.end("b")) == (301, 8)
+
+
+async def test_a_master_whose_disk_refuses_for_a_while_is_ready_later(world: LightWorld) -> None:
+    for number in range(100):
+        world.copy("a", number)
+    plan = world.disk.files.plan
+    plan.add(Fault("is_resident", "commitlog", error=None)).add(Fault("pread", "commitlog"))
+    world.store.residency.forget()
+    world.queues.lead()
+    await world.clock.run_for(3000)
+    assert not world.queues.is_ready
+    assert "cannot be read" in str(world.queues.health.troubles)
+    plan.clear()
+    await world.clock.run_for(2000)
+    assert world.queues.is_ready
+    assert not world.queues.health.troubles
+    assert world.end("a") == 100
 
 
 async def test_a_slave_forgets_what_it_read_of_a_topic_that_was_made_anew(world: LightWorld) -> None:
