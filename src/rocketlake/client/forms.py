@@ -1,4 +1,4 @@
-"""`with`, `for` and `async for` on a client that has another form: refused, with the form that is right.
+"""`with` on an async client, `async with` on a blocking one: refused, with the form that is right.
 
 Owns        the refusals. Type checkers do not see them: to these a wrong form stays the error that it is.
 Must not know   what clients do.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["AsyncForms", "BlockingForms", "NoLoops"]
+__all__ = ["AsyncForms", "BlockingForms"]
 
 
 class AsyncForms:
@@ -45,20 +45,3 @@ class BlockingForms:
 
         def __aexit__(self, *_):
             """Python looks for it before it calls `__aenter__`."""
-
-
-class NoLoops:
-    """A consumer that is read by calls, or by a loop of the other kind."""
-
-    _read_by: ClassVar[str]
-
-    if not TYPE_CHECKING:
-
-        def __iter__(self):
-            raise self._no_loop("for")
-
-        def __aiter__(self):
-            raise self._no_loop("async for")
-
-        def _no_loop(self, form):
-            return UsageError(f"{type(self).__name__} has no `{form}`", hint=f"write {self._read_by}")

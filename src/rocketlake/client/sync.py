@@ -18,7 +18,6 @@ from rocketlake.client.consumer.pops.lite import LiteSimpleConsumer as AsyncLite
 from rocketlake.client.consumer.pops.simple import SimpleConsumer as AsyncSimpleConsumer
 from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
-from rocketlake.client.forms import NoLoops
 from rocketlake.client.loop_thread import AsyncClient, Blocking, on_loop, takes_what, waiting
 from rocketlake.client.producer.producer import Producer as AsyncProducer
 from rocketlake.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
@@ -47,7 +46,7 @@ class _AsyncConsumer(AsyncClient, Protocol):
 C = TypeVar("C", bound=_AsyncConsumer)
 
 
-class _BlockingConsumer(NoLoops, Blocking[C]):
+class _BlockingConsumer(Blocking[C]):
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues this member reads now."""
@@ -100,8 +99,6 @@ class TransactionProducer(Blocking[AsyncTransactionProducer]):
 class PushConsumer(_BlockingConsumer[AsyncPushConsumer]):
     """Blocking twin of rocketlake.PushConsumer; plain listeners run on worker threads."""
 
-    _read_by = "PushConsumer(group, listener=function): it is called with the messages; Consumer has `for`"
-
     @takes_what(AsyncPushConsumer)
     def __init__(self) -> None: ...
 
@@ -113,8 +110,6 @@ class PushConsumer(_BlockingConsumer[AsyncPushConsumer]):
 
 class PullConsumer(_BlockingConsumer[AsyncPullConsumer]):
     """Blocking twin of rocketlake.PullConsumer."""
-
-    _read_by = "`consumer.poll()`"
 
     @takes_what(AsyncPullConsumer)
     def __init__(self) -> None: ...
@@ -137,10 +132,8 @@ class PullConsumer(_BlockingConsumer[AsyncPullConsumer]):
     committed = waiting(AsyncPullConsumer.committed)
 
 
-class SimpleConsumer(NoLoops, Blocking[AsyncSimpleConsumer]):
+class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
     """Blocking twin of rocketlake.SimpleConsumer. A renewal goes on in the background while you work."""
-
-    _read_by = "`consumer.receive()`"
 
     @takes_what(AsyncSimpleConsumer)
     def __init__(self) -> None: ...
@@ -157,10 +150,8 @@ class SimpleConsumer(NoLoops, Blocking[AsyncSimpleConsumer]):
         return self._twin.damaged
 
 
-class LiteSimpleConsumer(NoLoops, Blocking[AsyncLiteSimpleConsumer]):
+class LiteSimpleConsumer(Blocking[AsyncLiteSimpleConsumer]):
     """Blocking twin of rocketlake.LiteSimpleConsumer."""
-
-    _read_by = "`consumer.receive()`"
 
     @takes_what(AsyncLiteSimpleConsumer)
     def __init__(self) -> None: ...
@@ -184,8 +175,6 @@ class LiteSimpleConsumer(NoLoops, Blocking[AsyncLiteSimpleConsumer]):
 
 class Consumer(_BlockingConsumer[AsyncConsumer]):
     """Blocking twin of rocketlake.Consumer: `with Consumer("group", "topic") as c: for message in c: ...`."""
-
-    _read_by = "`for message in consumer`; the async client of this name has `async for`"
 
     @takes_what(AsyncConsumer)
     def __init__(self) -> None: ...

@@ -218,20 +218,6 @@ async def test_an_async_with_of_a_blocking_client_names_the_right_one(make: Call
     await refused_later("is a blocking client and has no `async with`", enter)
 
 
-@pytest.mark.parametrize("make", [*ASYNC[2:7], *BLOCKING[1:6]])
-async def test_a_loop_of_another_form_names_the_right_one(make: Callable[[], Any]) -> None:
-    consumer = make()
-
-    async def read() -> None:
-        async for _ in consumer:
-            pass
-
-    if not isinstance(consumer, Consumer):
-        await refused_later("has no `async for`", read)
-    if not isinstance(consumer, sync.Consumer):
-        refused("has no `for`", lambda: list(consumer))
-
-
 # calls of clients that run
 
 

@@ -26,7 +26,7 @@ from rocketlake.client.consumer.listener import ConsumeResult
 from rocketlake.client.consumer.push import PushConsumer
 from rocketlake.client.consumer.running import NotConsumed
 from rocketlake.client.errors import NotRunning
-from rocketlake.client.forms import AsyncForms, NoLoops
+from rocketlake.client.forms import AsyncForms
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import TAG
@@ -34,14 +34,12 @@ from rocketlake.model.subscription import TAG
 Settle = asyncio.Future[ConsumeResult | None]
 
 
-class Consumer(AsyncForms, NoLoops):
+class Consumer(AsyncForms):
     """`async with Consumer("group", "topic", namesrv=...) as consumer: async for message in consumer: ...`.
 
     `expression` filters by tags, or by properties with `expression_type` "SQL92"; `topics` (topic -> expression)
     subscribes to several; `orderly` keeps queues' order.
     """
-
-    _read_by = "`async for message in consumer`; the blocking twin, of rocketlake.client.sync, has `for`"
 
     @spelled_out(PushSettings)
     def __init__(

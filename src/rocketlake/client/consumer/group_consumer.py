@@ -28,7 +28,7 @@ from rocketlake.client.consumer.filters import check_filters
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
-from rocketlake.client.forms import AsyncForms, NoLoops
+from rocketlake.client.forms import AsyncForms
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, check_settings, client_settings
 from rocketlake.client.user_functions import check_function
@@ -128,7 +128,7 @@ def spelled_out(settings: type[LinkSettings]) -> Callable[[F], F]:
     return decorate
 
 
-class GroupConsumer(AsyncForms, NoLoops, Service):
+class GroupConsumer(AsyncForms, Service):
     """A member of a consumer group: its client instance, its subscriptions, where it starts."""
 
     def __init__(self, kind: str, group: str, told: PushSettings, *, has_stable_id: bool = False) -> None:

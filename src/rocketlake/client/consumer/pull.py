@@ -44,8 +44,6 @@ POLL_TIMEOUT_MS = 5000
 class PullConsumer(GroupConsumer):
     """`subscribe` shares queues with the group, `assign` takes a list of yours; then `poll`, `seek`, `commit`."""
 
-    _read_by = "`await consumer.poll()`"
-
     @spelled_out(ConsumerSettings)
     def __init__(self, group: str, *, auto_commit: bool = True, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__("pull consumer", group, with_defaults(settings))

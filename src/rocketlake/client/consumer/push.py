@@ -51,8 +51,6 @@ class PushConsumer(GroupConsumer):
     `from_where`, `timestamp_ms` say where a new group starts, `allocate` how members share queues.
     """
 
-    _read_by = "PushConsumer(group, listener=function): it is called with the messages; Consumer has `async for`"
-
     @spelled_out(PushSettings)
     def __init__(self, group: str, *, listener: Listener, **settings: Unpack[PushSettings]) -> None:
         check_function("listener", listener, takes="(messages)")

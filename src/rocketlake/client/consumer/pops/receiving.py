@@ -52,8 +52,6 @@ class Place(NamedTuple):
 class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
     """What simple consumers have in common."""
 
-    _read_by = "`await consumer.receive()`"
-
     def __init__(
         self, kind: str, group: str, told: PushSettings, make_access: Callable[[ClientInstance, str], A]
     ) -> None:
