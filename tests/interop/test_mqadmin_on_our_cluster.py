@@ -11,6 +11,7 @@ import pytest
 from interop.apache import run_driver
 from interop.replicas import mqadmin
 from rocketlake import ConsumeResult, Message, Producer, PushConsumer, StoredMessage
+from rocketlake.admin import Admin
 
 pytestmark = pytest.mark.interop
 
@@ -28,7 +29,8 @@ def run(our_namesrv: str, tmp_path: Path) -> Run:
 
 @pytest.mark.smoke
 async def test_three_commands(run: Run, our_namesrv: str) -> None:
-    async with Producer("shop", namesrv=our_namesrv) as producer:
+    async with Admin(namesrv=our_namesrv) as admin, Producer("shop", namesrv=our_namesrv) as producer:
+        await admin.create_topic("Shown", queues=4)
         for number in range(20):
             await producer.send(Message("Shown", b"%d" % number, keys=f"k{number}"))
     status, by_key, cluster = await asyncio.to_thread(

@@ -10,6 +10,7 @@ import pytest
 from interop.apache import ApacheCluster
 from rocketlake import Consumer, ConsumeResult, DeadLetters, Message, Producer, PullConsumer, PushConsumer
 from rocketlake.model.message import StoredMessage
+from tests.stored import known_queues
 
 pytestmark = pytest.mark.interop
 
@@ -89,7 +90,7 @@ async def test_pull_consumer_seeks_and_commits_on_apache(apache: ApacheCluster) 
         for n in range(40):
             await producer.send(Message("OursPulled", str(n).encode()))
     async with PullConsumer("ours_pulling", namesrv=apache.namesrv) as consumer:
-        queues = await consumer.fetch_queues("OursPulled")
+        queues = await known_queues(consumer, "OursPulled")
         consumer.assign(queues)
         await consumer.seek_to_begin(*queues)
         found: list[int] = []
