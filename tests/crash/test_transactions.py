@@ -38,7 +38,12 @@ SENDERS = 6
 AGAIN = 50
 """Ends that are told again after a restart."""
 COMMIT, ROLLBACK = 8, 12
-SOON = {"transactionCheckInterval": 100, "transactionTimeOut": 200, "transactionOpBatchInterval": 50}
+SOON = {
+    "transactionCheckInterval": 100,
+    "transactionTimeOut": 200,
+    "transactionOpBatchInterval": 50,
+    "transactionCheckMax": 1000,  # else a half message is given up in 1.5 s without a producer
+}
 
 
 def decision(identity: str) -> int:

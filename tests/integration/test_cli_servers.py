@@ -77,7 +77,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def end(process: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=100)
     return output
 
 
@@ -129,7 +129,7 @@ def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ..
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         process = start(*(port if word == "PORT" else word for word in words))
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=100)
     assert process.returncode == 1
     assert f"error: cannot listen on 127.0.0.1:{port}: Address already in use" in output
     assert f"cure: stop the server that listens there, or give another port with {cure}\n" in output
@@ -142,7 +142,7 @@ def test_two_servers_on_one_port_are_refused_before_anything_starts(
     start: Start, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     process = start("up", "--dir", "data", "--namesrv-port", "22391", "--broker-port", "22391", *more)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=100)
     assert process.returncode == 2
     assert "error: port 22391 is wanted twice: --namesrv-port and --broker-port\n" in output
     assert "cure: give another --namesrv-port or --broker-port" in output
@@ -152,11 +152,11 @@ def test_two_servers_on_one_port_are_refused_before_anything_starts(
 @pytest.mark.long
 def test_an_address_of_another_machine_is_named_with_its_cure(start: Start, tmp_path: Path) -> None:
     words = ["run", "namesrv", "--host", "192.0.2.1", "--port", "0"]
-    output, _ = start(*words).communicate(timeout=30)
+    output, _ = start(*words).communicate(timeout=100)
     assert "nobody would be asked who it is" in output and "cure: set authenticationEnabled=true" in output
     conf = tmp_path / "namesrv.conf"
     conf.write_text("allowUnauthenticated=true\n")
-    output, _ = start(*words, "-c", str(conf)).communicate(timeout=30)
+    output, _ = start(*words, "-c", str(conf)).communicate(timeout=100)
     assert "Cannot assign requested address" in output
     assert "cure: give an address of this machine with --host" in output
 
@@ -202,18 +202,18 @@ def test_up_takes_settings_of_a_broker_conf(start: Start) -> None:
     process = start(*words, "--set", "enablePropertyFilter=true", "--set", "brokerName=mine")
     namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)
     read_until(process, "Ctrl-C")
-    start("produce", "T", "x", "-H", "price=5", "-n", namesrv).communicate(timeout=30)
+    start("produce", "T", "x", "-H", "price=5", "-n", namesrv).communicate(timeout=100)
     filtered = ("replay", "T", "--to-topic", "U", "--sql92", "price > 3", "--state", "state", "-n", namesrv)
-    copied, _ = start(*filtered).communicate(timeout=30)
+    copied, _ = start(*filtered).communicate(timeout=100)
     assert "1 message replayed into U" in copied
-    refused, _ = start(*words, "--set", "enablePropertyFilte=true").communicate(timeout=30)
+    refused, _ = start(*words, "--set", "enablePropertyFilte=true").communicate(timeout=100)
     assert "did you mean enablePropertyFilter?" in refused
 
 
 @pytest.mark.long
 def test_a_folder_that_is_a_file_is_named_with_its_option(start: Start, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
-    output, _ = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0").communicate(timeout=30)
+    output, _ = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0").communicate(timeout=100)
     assert "the folder cannot be made" in output
     assert "--dir" in output
     assert "Traceback" not in output
@@ -225,7 +225,7 @@ def test_a_folder_in_use_is_named(start: Start) -> None:
     first = start(*words)
     read_until(first, "Ctrl-C")
     second: Any = start(*words)
-    output, _ = second.communicate(timeout=30)
+    output, _ = second.communicate(timeout=100)
     assert second.returncode != 0
     assert "data/store" in output
     assert "Traceback" not in output
@@ -238,7 +238,7 @@ def test_tail_waits_for_a_topic_that_is_not_there_and_shows_its_first_message(st
         tail = start("consume", "later", "--count", "2", "--bodies", "-n", cluster.namesrv)
         read_until(tail, "does not exist yet")
         cluster.send("later", [b"first", b"second"], queue=0)
-        output, _ = tail.communicate(timeout=30)
+        output, _ = tail.communicate(timeout=100)
     assert output.splitlines()[-2:] == ["first", "second"]
     assert tail.returncode == 0
 

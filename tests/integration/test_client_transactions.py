@@ -14,7 +14,12 @@ from rocketlake.client import sync
 from rocketlake.standalone import Standalone
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionEnd.COMMIT, TransactionEnd.ROLLBACK, TransactionEnd.UNKNOWN
-SOON = {"transactionCheckInterval": "100", "transactionTimeOut": "50", "transactionOpBatchInterval": "20"}
+SOON = {
+    "transactionCheckInterval": "100",
+    "transactionTimeOut": "50",
+    "transactionOpBatchInterval": "20",
+    "transactionCheckMax": "1000",  # else a half message is given up in 1.5 s without a producer
+}
 
 
 @pytest.fixture(params=["ASYNC_FLUSH", "SYNC_FLUSH"])

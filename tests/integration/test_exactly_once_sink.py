@@ -193,7 +193,7 @@ def test_topics_that_cannot_take_part_are_refused(cluster: EmbeddedCluster) -> N
 
 def test_what_an_attempt_left_is_rolled_back_once_the_batch_is_done_and_not_before(tmp_path: Path) -> None:
     """A broker asks any process of the query; the answer is that of the journal."""
-    settings = {"transaction_check_interval_ms": 200, "transaction_timeout_ms": 200}
+    settings = {"transaction_check_interval_ms": 200, "transaction_timeout_ms": 200, "transaction_checks_max": 1000}
     with EmbeddedCluster(tmp_path, settings=settings) as cluster:
         query = Query(cluster, "Asked", batchTimeoutMs="1000")
         query.tasks(0, rows(0, 5))  # its worker dies, nobody knows where these half messages lie

@@ -17,6 +17,7 @@ ASKED_SOON = {
     "transactionCheckInterval": "300",
     "transactionTimeOut": "300",
     "transactionOpBatchInterval": "100",
+    "transactionCheckMax": "1000",  # the next program starts within five minutes
 }
 
 
