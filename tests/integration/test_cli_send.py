@@ -22,6 +22,7 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.moment import moment_text
 from rocketlake.store.durability import Demands, Stage
 from rocketlake.testing.cluster import EmbeddedCluster
+from tests.stored import known_queues
 
 ROOT = Path(__file__).parents[2]
 INTERRUPTED = (
@@ -43,7 +44,7 @@ def send(cluster: EmbeddedCluster, *words: str, stdin: int = subprocess.PIPE) ->
 def everything(cluster: EmbeddedCluster, topic: str, count: int) -> list[StoredMessage]:
     async def read() -> list[StoredMessage]:
         async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
-            consumer.assign(await consumer.fetch_queues(topic))
+            consumer.assign(await known_queues(consumer, topic))
             await consumer.seek_to_begin()
             found: list[StoredMessage] = []
             while len(found) < count:
@@ -55,15 +56,8 @@ def everything(cluster: EmbeddedCluster, topic: str, count: int) -> list[StoredM
 
 def wait_for_first(cluster: EmbeddedCluster, topic: str) -> None:
     async def look() -> None:
-        from rocketlake.client.errors import NoRoute
-
         async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
-            while True:
-                try:
-                    consumer.assign(await consumer.fetch_queues(topic))
-                    break
-                except NoRoute:
-                    continue
+            consumer.assign(await known_queues(consumer, topic))
             await consumer.seek_to_begin()
             while not await consumer.poll(timeout_ms=1000):
                 pass

@@ -18,6 +18,7 @@ from rocketlake.client.calls.pull import view_message
 from rocketlake.client.hooks import Hooks, SendEvent
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.standalone import Standalone
+from tests.stored import known_queues
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "background_batches.py"
 
@@ -31,7 +32,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Standalone]:
 async def read_all(namesrv: str, topic: str, count: int) -> list[StoredMessage]:
     found: list[StoredMessage] = []
     async with PullConsumer("reads", namesrv=namesrv) as consumer:
-        consumer.assign(await consumer.fetch_queues(topic))
+        consumer.assign(await known_queues(consumer, topic))
         await consumer.seek_to_begin()
         async with asyncio.timeout(60):
             while len(found) < count:

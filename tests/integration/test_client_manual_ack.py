@@ -13,6 +13,7 @@ import pytest
 from rocketlake import ConsumerConfig, Delivery, Message, Producer, PullConsumer, PushConsumer, manual_ack
 from rocketlake.client import sync
 from rocketlake.standalone import Standalone
+from tests.stored import known_queues
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "manual_ack.py"
 
@@ -25,7 +26,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Standalone]:
 
 async def committed(namesrv: str, group: str, topic: str) -> int:
     async with PullConsumer(group, namesrv=namesrv, auto_commit=False) as consumer:
-        return sum([max(0, await consumer.committed(queue)) for queue in await consumer.fetch_queues(topic)])
+        return sum([max(0, await consumer.committed(queue)) for queue in await known_queues(consumer, topic)])
 
 
 async def test_what_was_not_acknowledged_comes_to_the_next_member(cluster: Standalone) -> None:

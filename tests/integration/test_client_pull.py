@@ -17,6 +17,7 @@ from rocketlake.client.errors import NoRoute, NotRunning
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.standalone import Standalone
 from rocketlake.testing.cluster import EmbeddedCluster
+from tests.stored import known_queues
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ async def test_assigned_queues_are_read_sought_and_committed(cluster: Standalone
     namesrv = cluster.namesrv_address
     await send(namesrv, "Pulled", 40)
     async with PullConsumer("pulling", namesrv=namesrv, auto_commit=False) as consumer:
-        queues = await consumer.fetch_queues("Pulled")
+        queues = await known_queues(consumer, "Pulled")
         consumer.assign(queues)
         await consumer.seek_to_begin()
         assert sorted(await poll_all(consumer, 40)) == list(range(40))
@@ -96,7 +97,7 @@ async def test_an_error_in_the_block_leaves_the_last_poll_uncommitted(cluster: S
     async def read(fail: bool) -> list[bytes]:
         async with PullConsumer("careful", namesrv=namesrv, from_where="first") as consumer:
             consumer.assign([queue])
-            bodies = [message.body for message in await consumer.poll()]
+            bodies = [message.body for message in await consumer.poll(timeout_ms=20_000)]
             if fail:
                 raise ZeroDivisionError
             return bodies
@@ -159,7 +160,7 @@ async def test_large_bodies_batches_and_ids_come_back_as_sent(cluster: Standalon
         assert [message.body for message in by_id] == [b"7" * 30]
         assert await query_messages(net, address, "Round", "nobody") == []
     async with PullConsumer("round", namesrv=namesrv, from_where="first") as consumer:
-        consumer.assign(await consumer.fetch_queues("Round"))
+        consumer.assign(await known_queues(consumer, "Round"))
         bodies: list[bytes] = []
         async with asyncio.timeout(30):
             while len(bodies) < 102:

@@ -10,6 +10,7 @@ import pytest
 
 from rocketlake import Message, MessageQueue, Producer, PullConsumer
 from rocketlake.standalone import Standalone
+from tests.stored import known_queues
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def consumer(tmp_path: Path) -> AsyncIterator[PullConsumer]:
             for queue in await producer.queues("T"):
                 await producer.send_batch([Message("T", b"x")] * 10, queue=queue)
         async with PullConsumer("G", namesrv=namesrv, from_where="first", auto_commit=False) as consumer:
-            consumer.assign(await consumer.fetch_queues("T"))
+            consumer.assign(await known_queues(consumer, "T"))
             queues = consumer.assignment
             assert await consumer.position(queues[0]) == 0
             committed = consumer._access.committed

@@ -18,6 +18,7 @@ from rocketlake.net import peer
 from rocketlake.net.network import CannotListen
 from rocketlake.standalone import Standalone
 from tests.integration.scraped import get, scrape
+from tests.stored import known_queues
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ async def test_messages_are_counted_as_apache_names_them(cluster: Standalone) ->
 async def test_lag_is_told_in_messages_and_in_time(cluster: Standalone) -> None:
     await send(cluster, "orders", 5)
     async with PullConsumer("kitchen", namesrv=cluster.namesrv_address, auto_commit=False) as consumer:
-        consumer.assign(await consumer.fetch_queues("orders"))
+        consumer.assign(await known_queues(consumer, "orders"))
         await consumer.seek_to_begin()
         taken = 0
         while taken < 5:

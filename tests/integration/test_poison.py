@@ -16,6 +16,7 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.standalone import Standalone
 from tests.poison import KINDS, Fate
 from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
+from tests.stored import known_queues
 
 QUICK = {"messageDelayLevel": " ".join(["1s"] * 18)}
 
@@ -102,7 +103,7 @@ async def pushed(world: PoisonedQueue, *, orderly: bool) -> None:
         assert only_good(bodies) == world.good
         assert consumer.damaged >= len(world.of(Fate.DAMAGED))
     async with PullConsumer(f"letters-{orderly}", namesrv=world.namesrv) as reader:
-        reader.assign(await reader.fetch_queues(f"%DLQ%{group}"))
+        reader.assign(await known_queues(reader, f"%DLQ%{group}"))
         await reader.seek_to_begin()
         # Each is a plain message that any consumer can read: the body as it was stored, and why it is here.
         while len(letters) < len(world.of(Fate.DAMAGED)) and (found := await reader.poll(timeout_ms=20_000)):

@@ -20,6 +20,7 @@ from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, Pu
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.standalone import Standalone
+from tests.stored import known_queues
 
 FILTER = "price > 100 AND region IN ('eu', 'us')"
 REGIONS = ("eu", "us", "asia")
@@ -71,7 +72,7 @@ async def test_a_push_consumer_gets_what_matches_now_and_later(cluster: Standalo
 
 async def test_a_pull_consumer_and_async_for(cluster: Standalone, orders: Producer) -> None:
     async with PullConsumer("pulling", namesrv=cluster.namesrv_address) as consumer:
-        consumer.assign(await consumer.fetch_queues("Orders"), FILTER, SQL92)
+        consumer.assign(await known_queues(consumer, "Orders"), FILTER, SQL92)
         await consumer.seek_to_begin()
         found: set[int] = set()
         async with asyncio.timeout(30):
