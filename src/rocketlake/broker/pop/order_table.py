@@ -79,6 +79,10 @@ class OrderTable(SavedTable):
         """Groups and queues that were popped in order."""
         return iter(self._in_flight)
 
+    def knows(self, key: _Key) -> bool:
+        """False if the queue was not popped in order, or if that is not known any more: it was so before a crash."""
+        return key in self._in_flight
+
     def blocked_until(self, key: _Key, attempt_id: str | None) -> int:
         """When the queue hands out again, ms; 0: now, also for the attempt that has its messages."""
         flight = self._in_flight.get(key)

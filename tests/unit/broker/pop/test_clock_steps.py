@@ -54,6 +54,16 @@ class World:
 
         run_virtual(run(), self.clock)
 
+    async def restart(self) -> None:
+        await self._node.stop()
+        await self._node.start()
+
+    async def crash(self) -> None:
+        """The process dies now, and a new one starts on its disk."""
+        await self._node.die(1 << 60, 0, 0.0, power=False)
+        self.client.net.give_up(self.client.address, "its peer is dead")
+        await self._node.start()
+
     async def send(self, *bodies: str) -> None:
         for body in bodies:
             assert (await self.client.ask(RequestCode.SEND_MESSAGE_V2, send_header("T", 0), body.encode())).code == 0
