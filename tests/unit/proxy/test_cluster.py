@@ -12,6 +12,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
+from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.gate.needs import ANYBODY
@@ -19,8 +20,10 @@ from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.bodies.group import GroupEntry
+from rocketlake.protocol.bodies.heartbeat import Heartbeat
 from rocketlake.protocol.bodies.lite import LiteAction, LiteSubscriptionBody
 from rocketlake.protocol.bodies.route import RouteBody
+from rocketlake.protocol.bodies.topic import TopicEntry
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.proxy.cluster import ASKED_AT_ONCE, Cluster
@@ -28,8 +31,10 @@ from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.lites import Lites
 from rocketlake.proxy.services.acks import Acks
 from rocketlake.proxy.services.caller import Caller
+from rocketlake.proxy.services.clients import Client, Clients
 from rocketlake.proxy.services.received import Received
 from rocketlake.proxy.services.renewals import Renewals
+from rocketlake.proxy.services.transactions import Transactions
 from rocketlake.proxy.v2 import messages as v2
 
 
@@ -144,3 +149,25 @@ async def test_as_many_lite_clients_as_there_is_room_for_are_known_by_their_last
         lites.client_left(client)
     await world.clock.settle()
     assert told == [(LiteAction.COMPLETE_REMOVE, "b"), (LiteAction.COMPLETE_REMOVE, "c")]
+
+
+async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_from_heartbeats(world: World) -> None:
+    heard: list[Heartbeat] = []
+
+    def settings(request: Request) -> Reply:
+        if (request.command.fields or {})["topic"] == "BAD":
+            return Reply(body=b"[]")
+        return Reply(body=TopicEntry.from_model(TopicConfig("T", attributes={"message.type": "TRANSACTION"})).encode())
+
+    def hear(request: Request) -> Reply:
+        heard.append(Heartbeat.decode(request.body))
+        return Reply()
+
+    world.serve(RequestCode.GET_TOPIC_CONFIG, settings)
+    world.serve(RequestCode.HEART_BEAT, hear)
+    callers: Any = None
+    clients = Clients(world.cluster, callers, world.clock, lambda: 1)
+    clients.known["p"] = Client("p", v2.ClientType.PRODUCER, topics=frozenset(("BAD", "T")))
+    async with Transactions(world.cluster, clients, world.clock):
+        await world.clock.run_for(25_000)
+    assert [[each.group_name for each in beat.producers] for beat in heard] == [["T"]]

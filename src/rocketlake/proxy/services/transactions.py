@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from rocketlake.auth.action import Action, on_topic
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.calls import group as group_calls
@@ -28,7 +28,7 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.proxy.cluster import ASK_MS, Cluster
 from rocketlake.proxy.convert.end import end, orphan, recall
 from rocketlake.proxy.convert.names import topic_of
-from rocketlake.proxy.convert.refusal import Refused, status
+from rocketlake.proxy.convert.refusal import status
 from rocketlake.proxy.services.caller import Caller
 from rocketlake.proxy.services.clients import Client, Clients
 from rocketlake.proxy.v2 import messages as v2
@@ -113,11 +113,11 @@ class Transactions(Service):
                     for broker in (await self._cluster.route(topic)).brokers:
                         if broker.master is not None:
                             producers.setdefault(broker.master, set()).add(topic)
-            except (Refused, LinkError, RemoteError):
+            except RocketLakeError:  # of this topic: the others are told
                 continue
         for address, groups in producers.items():
             body = group_calls.heartbeat_body(self._client_id, sorted(groups), ())
             try:
                 await group_calls.heartbeat(self._cluster.net, address, body)
-            except (LinkError, RemoteError) as error:
+            except RocketLakeError as error:
                 self._warnings.warn(address, "no heartbeat to %s: %s", address, error)
