@@ -221,8 +221,8 @@ class Broker(Service):
             quotas=ground.quotas,
         )
         self._passes = [flow_control.check, ground.late_log.check]
-        """The gates whose checks the runs do themselves. Any other gate must see each request, so it ends all runs."""
-        dispatcher.before += [*self._passes, *[gate for wing in self.wings for gate in wing.gates]]
+        """The hooks whose checks the runs do themselves. Any other hook must see each request, so it ends all runs."""
+        dispatcher.before += self._passes
         if not plain_runs.are_there():
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
         return dispatcher

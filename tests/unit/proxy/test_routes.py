@@ -79,7 +79,6 @@ def test_types() -> None:
 
 def test_endpoints() -> None:
     assert endpoints_of(HERE) == HERE
-    assert endpoints_of(HERE, 9000).addresses[0] == v2.Address(host="10.0.0.1", port=9000)
     none, zero = v2.Endpoints(), v2.Endpoints(addresses=[v2.Address(host="h")])
     for given in (none, zero):
         with pytest.raises(Refused) as refused:

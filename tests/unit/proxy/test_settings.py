@@ -57,16 +57,6 @@ def test_exponential_retries() -> None:
     assert (ms_of(backoff.initial), ms_of(backoff.max), backoff.multiplier) == (100, 5000, 3.0)
 
 
-def test_the_word_of_a_client_counts_for_an_unknown_group() -> None:
-    told = of_consumer(consumer(fifo=True, long_polling_timeout=duration(9000)), None)
-    assert told.subscription.fifo
-    assert told.subscription.receive_batch_size == 32
-    assert ms_of(told.subscription.long_polling_timeout) == 9000
-    assert told.backoff_policy.max_attempts == 17
-    assert len(told.backoff_policy.customized_backoff.next) == 18
-    assert told.HasField("metric")
-
-
 def test_lite_consumers_are_told_how_long_a_lite_topic_may_be() -> None:
     given = consumer()
     given.client_type = ClientType.LITE_PUSH_CONSUMER

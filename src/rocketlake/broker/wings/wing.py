@@ -10,7 +10,7 @@ stops or starts them while the rest of the broker goes on: the store, the listen
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service, stop_each
@@ -21,10 +21,7 @@ from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import Asker, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["ArrivalListener", "Gate", "MasterWing", "SlaveWing", "Wing"]
-
-Gate: TypeAlias = Callable[[Request], Reply | None]
-"""Sees each request before its handler: the answer in the handler's place, or None to let the request pass."""
+__all__ = ["ArrivalListener", "MasterWing", "SlaveWing", "Wing"]
 
 
 class ArrivalListener(Protocol):
@@ -49,8 +46,6 @@ class Wing(Service):
         """The requests that the wing serves."""
         self.run: Run | None = None
         """Serves runs of plain requests; None if the wing has none, or the kernels are not compiled."""
-        self.gates: Sequence[Gate] = ()
-        """Checks of every request of the broker. Runs do not call them, so one gate ends all runs."""
         self.on_link_lost: Sequence[Callable[[Asker], None]] = ()
         self.listeners: Sequence[ArrivalListener] = ()
         """Those that wait for messages of any topic."""

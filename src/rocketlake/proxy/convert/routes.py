@@ -38,14 +38,14 @@ def types_of(text: str) -> list[MessageType]:
     return list(_TYPES.get(text, [MessageType.MESSAGE_TYPE_UNSPECIFIED]))
 
 
-def endpoints_of(given: Any, port: int = 0) -> Any:
-    """The `v2.Endpoints` under which the client reaches this proxy: its own words, with our `port` if it is not 0.
+def endpoints_of(given: Any) -> Any:
+    """The `v2.Endpoints` under which the client reaches this proxy: its own words.
 
     Refused: ILLEGAL_ACCESS_POINT if the client names no address.
     """
     if not given.addresses or not all(each.host and 0 < each.port < 65536 for each in given.addresses):
         raise Refused(Code.ILLEGAL_ACCESS_POINT, "the request names no address, or one without host or port")
-    addresses = [v2.Address(host=each.host, port=port or each.port) for each in given.addresses]
+    addresses = [v2.Address(host=each.host, port=each.port) for each in given.addresses]
     return v2.Endpoints(scheme=given.scheme, addresses=addresses)
 
 

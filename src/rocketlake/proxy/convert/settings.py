@@ -22,38 +22,30 @@ __all__ = ["RECEIVE_MAX", "of_consumer", "of_producer"]
 
 RECEIVE_MAX = 32
 LONG_POLL_MS_MAX = 20_000
-LONG_POLL_MS_MIN = 5_000
 _SEND_ATTEMPTS = 3
 _SEND_PAUSE = ExponentialRetry(initial_ms=10, max_ms=1000, multiplier=2)
 _INT32_MAX = 2**31 - 1
 _LITE = (ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER)
 
 
-def of_producer(given: Any, body_bytes_max: int, *, validates_type: bool = True) -> Any:
+def of_producer(given: Any, body_bytes_max: int) -> Any:
     """The `v2.Settings` of a producer: what it said, with how often it tries again and how large a body may be."""
     told = v2.Settings()
     told.CopyFrom(given)
     told.backoff_policy.max_attempts = _SEND_ATTEMPTS
     _set_exponential(told.backoff_policy, _SEND_PAUSE)
-    told.publishing.validate_message_type = validates_type
+    told.publishing.validate_message_type = True
     told.publishing.max_body_size = body_bytes_max
     return _without_metrics(told)
 
 
-def of_consumer(given: Any, group: GroupConfig | None) -> Any:
-    """The `v2.Settings` of a consumer: what it said, with what its group says. None: no broker knows the group.
-
-    For an unknown group the client's own words count, and RocketMQ's defaults where it says nothing.
-    """
+def of_consumer(given: Any, group: GroupConfig) -> Any:
+    """The `v2.Settings` of a consumer: what it said, with what its group says."""
     told = v2.Settings()
-    if group is None:
-        _set_group(told, GroupConfig(""))
-        told.MergeFrom(given)
-    else:
-        told.CopyFrom(given)
-        _set_group(told, group)
+    told.CopyFrom(given)
+    _set_group(told, group)
     if given.client_type in _LITE:
-        quota = group.attributes.get(LITE_QUOTA) if group is not None else None
+        quota = group.attributes.get(LITE_QUOTA)
         told.subscription.lite_subscription_quota = _as_int32(int(quota or LITE_QUOTA_DEFAULT))
         told.subscription.max_lite_topic_size = Limits().lite_topic_bytes_max
     return _without_metrics(told)

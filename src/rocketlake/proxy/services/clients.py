@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketlake.auth.action import Action, on_group, on_topic
@@ -50,7 +50,6 @@ class Client:
     seen: float = 0.0
     stream: Call | None = None
     """Telemetry: commands go here."""
-    waiting: dict[str, Callable[[Any], object]] = field(default_factory=dict)
 
 
 class Clients(Service):
@@ -101,12 +100,7 @@ class Clients(Service):
         kind = command.WhichOneof("command")
         if kind == "settings":
             self.spawn("settings", self._settings(call, command.settings))
-        elif kind in ("verify_message_result", "thread_stack_trace"):
-            result = getattr(command, kind)
-            client = self.known.get(call.header("x-mq-client-id"))
-            if client is not None and client.stream is call and (waits := client.waiting.pop(result.nonce, None)):
-                waits(command)
-        else:
+        elif kind not in ("verify_message_result", "thread_stack_trace"):  # no client is asked for these
             raise CallFailed(GrpcStatus.INVALID_ARGUMENT, "a command of a client is settings, or a result")
 
     async def _settings(self, call: Call, given: Any) -> None:
