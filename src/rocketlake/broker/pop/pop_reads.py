@@ -174,10 +174,10 @@ class PopReads:
         if room <= 0:
             found.rest += max(0, self._store.max_offset(topic, queue_id) - offset)
             return
-        mark = mark if chosen else RETRY_V1  # as what comes again, it is read whatever the filter says
-        result = self._get(pop, topic, mark, queue_id, offset, found)
+        filters = chosen and mark == NO_RETRY
+        result = self._get(pop, topic, queue_id, offset, found, filters=filters)
         if result.status in _LEADS_NOWHERE and result.next_offset != offset:
-            result = self._get(pop, topic, mark, queue_id, result.next_offset, found)
+            result = self._get(pop, topic, queue_id, result.next_offset, found, filters=filters)
         if result.status is GetStatus.FOUND:
             found.count += result.count
             found.bytes += result.bytes
@@ -216,11 +216,12 @@ class PopReads:
         if room <= 0:
             found.rest += max(0, self._store.max_offset(topic, queue_id) - offset)
             return
-        result = self._get(pop, topic, mark, queue_id, offset, found)
+        filters = mark == NO_RETRY  # what comes again was wanted when it was handed out first
+        result = self._get(pop, topic, queue_id, offset, found, filters=filters)
         if result.status in _LEADS_NOWHERE and result.next_offset != offset:
             offset = result.next_offset
             self._pass_by(pop, topic, queue_id, offset, found)
-            result = self._get(pop, topic, mark, queue_id, offset, found)
+            result = self._get(pop, topic, queue_id, offset, found, filters=filters)
         if result.status is GetStatus.NOT_IN_MEMORY:
             found.cold = found.cold or result.cold
             found.rest += max(0, result.max_offset - offset)
@@ -288,11 +289,16 @@ class PopReads:
             return 0
         return pop.messages_max - found.count
 
-    def _get(self, pop: Pop, topic: str, mark: str, queue_id: int, offset: QueueOffset, found: Popped) -> GetResult:
-        """What is there from `offset` on, as much as fits behind what was found; one message fits in any case."""
+    def _get(
+        self, pop: Pop, topic: str, queue_id: int, offset: QueueOffset, found: Popped, *, filters: bool
+    ) -> GetResult:
+        """What is there from `offset` on, as much as fits behind what was found; one message fits in any case.
+
+        `filters`: only what the filter of the pop takes.
+        """
         subscription, match = pop.right.subscription, pop.right.match
         room, bytes_max = self._room(pop, found), _BYTES_MAX - found.bytes
-        if mark != NO_RETRY:  # it was wanted when it was handed out first
+        if not filters:
             return self._store.get(topic, queue_id, offset, room, bytes_max, wait=False)
         if not subscription.is_tag_type:
             asked = (topic, queue_id, offset, room, bytes_max)
@@ -307,27 +313,27 @@ class PopReads:
         """False if `hand_out` would refuse the messages of a pop with this invisible time."""
         return self._log.takes_runs(invisible_ms)
 
-    def hand_out(self, group: Sequence[tuple[Pop, Popped]]) -> bool:
+    def hand_out(self, pops: Sequence[tuple[Pop, Popped]]) -> bool:
         """Hand out what these pops have found: store the check points in one run. False: nothing was stored, and the
         positions are what they were before."""
-        points = [(self._check_point(pop, take), pop.revive_queue) for pop, found in group for take in found.takes]
+        points = [(self._check_point(pop, take), pop.revive_queue) for pop, found in pops for take in found.takes]
         is_stored = False
         try:
             is_stored = not points or self._log.put_check_points(points)
         finally:
             if not is_stored:
-                self.take_back(group)
+                self.take_back(pops)
         if is_stored:
-            self._positions.secure(_moves(group))
-            for pop, found in group:
-                found.bytes = sum(map(len, found.pieces))
+            self._positions.secure(_moves(pops))
+            for pop, found in pops:
+                found.bytes = sum(map(len, found.pieces))  # a pop in order has some; the takes add theirs
                 for take in found.takes:
                     self._add(pop, take, found)
         return is_stored
 
-    def take_back(self, group: Sequence[tuple[Pop, Popped]]) -> None:
+    def take_back(self, pops: Sequence[tuple[Pop, Popped]]) -> None:
         """Have others find what these pops, the last ones, have found."""
-        self._positions.take_back(_moves(group))
+        self._positions.take_back(_moves(pops))
 
     def _hand_out_singly(self, pop: Pop, found: Popped) -> None:
         """What can be stored of it."""
@@ -372,8 +378,8 @@ class PopReads:
         found.add(mark, queue_id, take.start, take.offsets, pieces)
 
 
-def _moves(group: Sequence[tuple[Pop, Popped]]) -> list[Move]:
-    return [move for _, found in group for move in found.moves]
+def _moves(pops: Sequence[tuple[Pop, Popped]]) -> list[Move]:
+    return [move for _, found in pops for move in found.moves]
 
 
 def _is_by_priority(pop: Pop) -> bool:

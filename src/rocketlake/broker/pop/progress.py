@@ -12,10 +12,10 @@ from rocketlake.broker.pop.in_flight import InFlight
 from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.broker.pop.positions import PopPositions
 
-__all__ = ["PopProgress", "Popped"]
+__all__ = ["PopProgress", "QueueProgress"]
 
 
-class Popped(NamedTuple):
+class QueueProgress(NamedTuple):
     """One group in one queue."""
 
     next_offset: int
@@ -39,8 +39,8 @@ class PopProgress:
         """Groups and topics with something popped and not committed. Of others the committed offset tells all."""
         return {(group, topic) for part in (self._positions, self._orders, self._in_flight) for group, topic, _ in part}
 
-    def of(self, group: str, topic: str, queue_id: int) -> Popped:
+    def of(self, group: str, topic: str, queue_id: int) -> QueueProgress:
         """This group in this queue."""
         key = group, topic, queue_id
         count = self._in_flight.of(key)
-        return Popped(self._positions.place(*key), self._orders.handed(key), count.in_time, count.overdue)
+        return QueueProgress(self._positions.place(*key), self._orders.handed(key), count.in_time, count.overdue)

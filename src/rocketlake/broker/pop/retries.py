@@ -62,8 +62,8 @@ class PopRetries:
         self._store_address = store_address
         self._warnings = RareWarnings(_log, clock=clock)
 
-    def is_ready(self, point: CheckPoint) -> bool:
-        """True if the retry topic is there, and will be after a crash. Else it is made now."""
+    def prepare(self, point: CheckPoint) -> bool:
+        """Make the retry topic, unless it is there. True if it is, and will be after a crash."""
         topic = self._topic(point)
         if self._topics.get(topic) is None:
             self._auto_create.for_group(topic, 1)

@@ -240,7 +240,7 @@ class ReviveQueue:
             self._warnings.warn(point.group, "popped messages do not come again: %s", why)
             self._in_flight.take(key, point.due_ms, len(opened.left))
             return True
-        if not self._retries.is_ready(point):
+        if not self._retries.prepare(point):
             return False
         for offset in sorted(opened.left):
             try:
