@@ -94,7 +94,7 @@ class Proxy(Service):
         self.clients = Clients(self.cluster, callers, clock, body_bytes_max)
         self.transactions = Transactions(self.cluster, self.clients, clock)
         net.serve(self.transactions.handlers())
-        net.serve(self._bind(callers, body_bytes_max).handlers())
+        net.serve(self._make_services(callers, body_bytes_max).handlers())
         self._parts = (
             *more,
             self._certificates,
@@ -108,11 +108,12 @@ class Proxy(Service):
         """They start in this order, and stop in reverse."""
         self.adopt(*self._parts)
 
-    def _bind(self, callers: Callers, body_bytes_max: Callable[[], int]) -> Lites:
+    def _make_services(self, callers: Callers, body_bytes_max: Callable[[], int]) -> Lites:
+        """Make those that a call needs, and bind each to its method. Returns the one that brokers ask, too."""
         kept = Limits(body_bytes_max=body_bytes_max())
 
         def limits() -> Limits:
-            nonlocal kept
+            nonlocal kept  # one object while nothing changes: plain sends look no further (plain_sends.py)
             if kept.body_bytes_max != (size := body_bytes_max()):
                 kept = Limits(body_bytes_max=size)
             return kept

@@ -199,7 +199,7 @@ class GrpcLink(asyncio.Protocol):
             self._transport.close()
 
     def sweep(self, now: float) -> None:
-        """Called about once a second with monotonic time: deadlines of calls, peers that are silent or stand still."""
+        """Called twice a second with monotonic time: deadlines of calls, peers that are silent or stand still."""
         limits = self._limits
         for call in list(self.calls.values()):
             if call.deadline is not None and call.deadline <= now:
@@ -397,8 +397,7 @@ class GrpcLink(asyncio.Protocol):
         """See CallLink."""
         if self._engine is not None:
             self._engine.answer(call.stream, headers, data, trailers)
-            if not call.has_sent_all:
-                self._leave(call.stream, call.has_sent_all)
+            self._leave(call.stream, call.has_sent_all)
             self._plan_flush()
 
     def write(self, call: Call, data: bytes) -> None:
@@ -415,7 +414,7 @@ class GrpcLink(asyncio.Protocol):
             self._plan_flush()
 
     def _leave(self, stream: int, has_sent_all: bool) -> None:
-        """A request that is answered before it is whole: its rest is not wanted."""
+        """The answer is whole: of a request that is not, the rest is not wanted."""
         if not has_sent_all:
             self._to_reset.append(stream)
 

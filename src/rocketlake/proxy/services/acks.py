@@ -55,7 +55,7 @@ class Acks:
     async def change_invisible(self, caller: Caller, request: Any) -> Any:
         """ChangeInvisibleDuration."""
         group, topic = group_of(request.group), topic_of(request.topic)
-        caller.need(on_group(group, Action.SUB))
+        caller.need(on_group(group, Action.SUB))  # and not the topic, as Apache's proxy
         invisible_ms = ms_of(request.invisible_duration)
         self._limits().check_invisible(invisible_ms, is_new=False)
         try:
