@@ -19,6 +19,10 @@ __all__ = ["PopHold"]
 PopKey = tuple[str, str, int]
 """Topic, group, queue id; the queue id is ANY_QUEUE for a pop that takes any."""
 
+_TOPICS_OF_KEY = 3
+"""A topic, and its retry topic of either form."""
+_TOPICS_KEPT = 1024
+
 
 class PopHold(WaitList[PopKey]):
     """All held pops of a broker, or all notifications."""
@@ -27,7 +31,8 @@ class PopHold(WaitList[PopKey]):
         """`held_max`: maxPopPollingSize; `held_of_one_max`: heldPullsOfOneMax."""
         super().__init__(name, clock, turns, held_max, held_of_one_max)
         self._topics: dict[str, dict[PopKey, None]] = {}
-        """By topic: the keys that a message of it wakes. Keys without waiters go when a message comes."""
+        """By topic: the keys that a message of it wakes. Those without waiters go when a message comes, or when they
+        are many: a pop that waits again and again costs nothing here."""
 
     async def start(self) -> None:
         """Begin to hold, also after a stop."""
@@ -37,9 +42,16 @@ class PopHold(WaitList[PopKey]):
     def hold(self, waiter: Waiter[PopKey], hold_ms: int) -> None:
         """Keep the waiter for at most `hold_ms`."""
         super().hold(waiter, hold_ms)
-        topic, group, _ = waiter.key
+        if len(self._topics) > 2 * _TOPICS_OF_KEY * len(self._keys) + _TOPICS_KEPT:
+            self._topics.clear()
+            for key in self._keys:
+                self._await(key)
+        self._await(waiter.key)
+
+    def _await(self, key: PopKey) -> None:
+        topic, group, _ = key
         for name in (topic, pop_retry_topic(topic, group, RETRY_V1), pop_retry_topic(topic, group, RETRY_V2)):
-            self._topics.setdefault(name, {})[waiter.key] = None
+            self._topics.setdefault(name, {})[key] = None
 
     def is_awaited(self, topic: str, _queue_id: int) -> bool:
         """True if a message of this queue may wake a pop."""
