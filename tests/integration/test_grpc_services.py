@@ -16,6 +16,7 @@ from rocketlake.proxy import beside
 from rocketlake.proxy.beside import WithProxy
 from rocketlake.proxy.http2.framing import GrpcStatus
 from rocketlake.proxy.proxy import Proxy
+from rocketlake.proxy.services.clients import TOPICS_MAX
 from rocketlake.proxy.v2 import messages as v2
 from rocketlake.standalone import Standalone
 from tests.grpc_client import client_of, until
@@ -138,6 +139,19 @@ async def _tell_settings(client: Any, group: str) -> None:
     told = v2.TelemetryCommand.FromString(client.peer.answers[stream].messages[0])
     assert told.status.code == v2.Code.OK
     assert told.settings.HasField("metric"), "without it Apache's Python consumer does not start"
+
+
+async def test_a_client_names_no_more_topics_than_it_may(both: tuple[Standalone, Proxy]) -> None:
+    """Of each topic of a producer the brokers are asked, again and again."""
+    async with client_of(both[1]) as client:
+        topics = [v2.Resource(name=f"T{number}") for number in range(TOPICS_MAX + 1)]
+        settings = v2.Settings(client_type=v2.ClientType.PRODUCER, publishing=v2.Publishing(topics=topics))
+        stream = client.peer.begin("/apache.rocketmq.v2.MessagingService/Telemetry", *client.headers)
+        client.peer.send(stream, v2.TelemetryCommand(settings=settings).SerializeToString())
+        answer = await client.peer.over(stream)
+        assert answer.status == GrpcStatus.INVALID_ARGUMENT
+        assert str(TOPICS_MAX) in answer.text
+        assert not both[1].clients.known
 
 
 async def test_what_cannot_be_done_says_why(both: tuple[Standalone, Proxy]) -> None:

@@ -8,7 +8,7 @@ Must not know   how messages are sent and received: these calls need no earlier 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,11 +26,13 @@ from rocketlake.proxy.services.caller import Caller, Callers
 from rocketlake.proxy.services.messaging import read
 from rocketlake.proxy.v2 import messages as v2
 
-__all__ = ["Client", "Clients"]
+__all__ = ["TOPICS_MAX", "Client", "Clients"]
 
 _FORGET_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 5.0
 _CLIENTS_MAX: Final = 50_000
+TOPICS_MAX: Final = 10_000
+"""Of one client. Of each that a producer names the cluster is asked before each round of heartbeats."""
 LITE_CONSUMERS: Final = frozenset((v2.ClientType.LITE_PUSH_CONSUMER, v2.ClientType.LITE_SIMPLE_CONSUMER))
 _CONSUMERS: Final = LITE_CONSUMERS | frozenset((
     v2.ClientType.PUSH_CONSUMER,
@@ -124,7 +126,7 @@ class Clients(Service):
     async def _told(self, caller: Caller, given: Any) -> tuple[Client, Any]:
         kind = given.WhichOneof("pub_sub")
         if kind == "publishing":
-            topics = frozenset(topic_of(topic) for topic in given.publishing.topics)
+            topics = _topics_of(given.publishing.topics)
             caller.need(*[on_topic(topic, Action.PUB) for topic in sorted(topics)])
             client = self._know(caller.client_id, v2.ClientType.PRODUCER)
             client.topics = topics
@@ -132,7 +134,7 @@ class Clients(Service):
             return client, of_producer(given, self._body_bytes_max())
         if kind == "subscription":
             group = group_of(given.subscription.group)
-            topics = frozenset(topic_of(entry.topic) for entry in given.subscription.subscriptions)
+            topics = _topics_of([entry.topic for entry in given.subscription.subscriptions])
             caller.need(on_group(group, Action.SUB), *[on_topic(topic, Action.SUB) for topic in sorted(topics)])
             for topic in topics:  # so that a broker is known that is asked about the group
                 await self._cluster.route(topic)
@@ -193,3 +195,10 @@ class Clients(Service):
         for client in list(self.known.values()):
             if client.stream is None and client.seen < silent_since:
                 self._forget(client.id)
+
+
+def _topics_of(resources: Sequence[Any]) -> frozenset[str]:
+    """The topics that settings name. Refused."""
+    if len(resources) > TOPICS_MAX:
+        raise Refused(v2.Code.BAD_REQUEST, f"a client names {len(resources)} topics, {TOPICS_MAX} at most are taken")
+    return frozenset(topic_of(resource) for resource in resources)
