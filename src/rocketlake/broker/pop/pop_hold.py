@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from rocketlake.base.clock import Clock
 from rocketlake.broker.held.wait_list import Waiter, WaitList
+from rocketlake.broker.rights.pop import PopAsked
 from rocketlake.model.pop import ANY_QUEUE, RETRY_V1, RETRY_V2, pop_retry_topic
 from rocketlake.net.turns import Turns
 
-__all__ = ["PopHold"]
+__all__ = ["PopHold", "key_of"]
 
 PopKey = tuple[str, str, int]
 """Topic, group, queue id; the queue id is ANY_QUEUE for a pop that takes any."""
@@ -22,6 +23,11 @@ PopKey = tuple[str, str, int]
 _TOPICS_OF_KEY = 3
 """A topic, and its retry topic of either form."""
 _TOPICS_KEPT = 1024
+
+
+def key_of(asked: PopAsked) -> PopKey:
+    """Where a pop, or a notification, waits that asks for this."""
+    return asked.topic, asked.consumer_group, max(asked.queue_id, ANY_QUEUE)
 
 
 class PopHold(WaitList[PopKey]):

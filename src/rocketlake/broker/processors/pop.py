@@ -19,7 +19,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.held.waiting_pops import LOADS_MAX, WaitingPops
-from rocketlake.broker.pop.pop_hold import PopHold
+from rocketlake.broker.pop.pop_hold import PopHold, key_of
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
 from rocketlake.broker.pop.popped import Popped
 from rocketlake.broker.quotas.quotas import Quotas
@@ -27,7 +27,7 @@ from rocketlake.broker.rights.pop import PopAsked, PopRight, PopRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.tables.table_saver import TableSaver
-from rocketlake.model.pop import ANY_QUEUE, ORDER_REVIVE_QUEUE
+from rocketlake.model.pop import ORDER_REVIVE_QUEUE
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.pop import PopHeader, PopReplyHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -107,7 +107,7 @@ class PopMessage:
         if found.cold and loads < LOADS_MAX:
             return self.waiting.load(request, found.cold, partial(self._serve, header=header, loads=loads + 1))
         again = partial(self._serve, header=header)
-        code = self.waiting.wait(request, header, _key(header), found, again, pop.right.match)
+        code = self.waiting.wait(request, header, key_of(header), found, again, pop.right.match)
         return HELD if code is None else answer_of(code, GetStatus.NO_MESSAGE_IN_QUEUE, marks, found)
 
     def found_nothing(self, request: Request, pop: Pop, found: Popped) -> Reply | Held:
@@ -136,7 +136,7 @@ class PopMessage:
             self._store.load(found.cold, _nobody_waits)
         self._stats.count_get(header.consumer_group, header.topic, found.count, found.bytes)
         if found.rest > 0:
-            self._hold.wake_one(_key(header))
+            self._hold.wake_one(key_of(header))
 
     def _once_saved(self, request: Request, header: PopHeader) -> Held:
         """Serve the pop when its group survives a crash: without it, its acknowledgements would mean nothing."""
@@ -170,10 +170,6 @@ class PopMessage:
 
 def _nobody_waits(_error: Exception | None) -> None:
     """A pop that finds nothing else reads the same parts again, and tells of the error."""
-
-
-def _key(header: PopAsks) -> tuple[str, str, int]:
-    return header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
 
 
 def answer_of(code: int, status: GetStatus, marks: tuple[int, int, int], found: Popped) -> Reply:

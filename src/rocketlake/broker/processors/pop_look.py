@@ -12,10 +12,9 @@ from rocketlake.base.clock import Clock
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.held.wait_list import Waiter
 from rocketlake.broker.held.waiting_pops import left_ms
-from rocketlake.broker.pop.pop_hold import PopHold
+from rocketlake.broker.pop.pop_hold import PopHold, key_of
 from rocketlake.broker.pop.pop_reads import Pop, PopReads
 from rocketlake.broker.rights.pop import PopRights
-from rocketlake.model.pop import ANY_QUEUE
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.pop import (
@@ -74,8 +73,7 @@ class PopLook:
         """POLLING_INFO: how many pops wait at a queue."""
         header = request.header(PollingInfoHeader)
         self._rights.readable(header)
-        key = header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
-        return Reply(header=PollingInfoReplyHeader(polling_num=self._pops.count_at(key)))
+        return Reply(header=PollingInfoReplyHeader(polling_num=self._pops.count_at(key_of(header))))
 
     def _look(self, request: Request, header: NotificationHeader) -> Reply | Held:
         right = self._rights.admit(header, 1, header.exp, header.exp_type)
@@ -86,7 +84,7 @@ class PopLook:
         # What lies on disk only is a message as well: the pop that follows reads it.
         if found.count or found.cold or found.is_more or wait_ms <= 0 or self._hold.is_closed:
             return _answer(has_message=bool(found.count or found.cold or found.is_more))
-        key = header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)
+        key = key_of(header)
         if (
             not self._hold.has_room(request.asker)
             or self._hold.count_at(key) >= self._config.now.held_pops_of_queue_max
