@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rocketlake import Consumer, ConsumerConfig, Message, Producer
 from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.cli.tree import app
 from rocketlake.model.group import GroupConfig
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
@@ -99,9 +101,11 @@ def test_a_letter_is_repaired(rocketlake: Typed, cluster: EmbeddedCluster, tmp_p
     assert open_letters(rocketlake, "fixers") == 0
 
 
-def test_a_misspelt_group_is_told_where_the_groups_are(rocketlake: Typed) -> None:
-    said = rocketlake("dlq", "show", "tallers", "--summary")
-    assert said == "group tallers has no such dead letters; `rocketlake dlq list` shows the groups that have some\n"
+@pytest.mark.parametrize("words", [("show", "tallers"), ("show", "tallers", "--summary"), ("resend", "tallers", "-y")])
+def test_a_misspelt_group_is_told_where_the_groups_are(cluster: EmbeddedCluster, words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, ["dlq", *words, "-n", cluster.namesrv])
+    said = "group tallers has no such dead letters; `rocketlake dlq list` shows the groups that have some\n"
+    assert (result.exit_code, result.stderr) == (0, said)
 
 
 def test_a_no_sends_nothing(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
