@@ -55,11 +55,18 @@ class Health:
             self._troubles[name] = Trouble(reason, self._clock.now_ms())
             _log.error("health is red: %s: %s", name, reason)
         elif before is not None and not reason:
-            del self._troubles[name]
-            seconds = (self._clock.now_ms() - before.since_ms) / 1000
-            state = "all is green" if self.is_green else f"still red: {', '.join(self._troubles)}"
-            _log.warning("health: %s works again after %.0f s; %s", name, seconds, state)
+            self._drop(name, "works again")
         elif before is not None and before.reason != reason:
             self._troubles[name] = Trouble(reason, before.since_ms)
             # A reason may hold numbers that change all the time.
             self._changes.warn(name, "health is red: %s: %s", name, reason)
+
+    def ended(self, name: str) -> None:
+        """The part `name` was stopped: whether it would work is no question any more."""
+        if name[:_NAME_BYTES_MAX] in self._troubles:
+            self._drop(name[:_NAME_BYTES_MAX], "was stopped in its trouble")
+
+    def _drop(self, name: str, how: str) -> None:
+        seconds = (self._clock.now_ms() - self._troubles.pop(name).since_ms) / 1000
+        state = "all is green" if self.is_green else f"still red: {', '.join(self._troubles)}"
+        _log.warning("health: %s %s after %.0f s; %s", name, how, seconds, state)

@@ -160,7 +160,7 @@ class Service:
         finally:
             if self.duties.get(duty.name) is duty:
                 del self.duties[duty.name]
-            self.health.set(f"{self.name}/{duty.name}", "")
+            self.health.ended(f"{self.name}/{duty.name}")
 
     def _round_ended(self, duty: Duty) -> None:
         duty.rounds += 1

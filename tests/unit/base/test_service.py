@@ -149,6 +149,18 @@ async def test_a_duty_that_fails_without_end_backs_off_and_turns_the_health_red(
         assert it.rounds
 
 
+async def test_a_duty_that_is_stopped_in_its_trouble_does_not_claim_to_work(caplog):
+    it = Duties()
+    it.raises = [ValueError("a mistake")] * 40
+    async with it.service:
+        it.service.every("work", 0.01, it.work)
+        await it.clock.run_for(60_000)
+        assert not it.service.health.is_green
+    assert it.service.health.is_green
+    assert "works again" not in caplog.text
+    assert "health: s/work was stopped in its trouble" in caplog.text
+
+
 async def test_a_cancelled_future_inside_does_not_end_a_duty():
     it = Duties()
     stray = asyncio.get_running_loop().create_future()
