@@ -10,7 +10,7 @@ __all__ = ["counted", "noun"]
 
 
 def counted(number: int, what: str) -> str:
-    """ "1 message", "2000 messages", "3 queries"."""
+    """ "1 message", "2000 messages", "3 queries", "7 days"."""
     return f"{number} {noun(number, what)}"
 
 
@@ -18,4 +18,5 @@ def noun(number: int, what: str) -> str:
     """The noun for so many."""
     if number == 1:
         return what
-    return f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    has_consonant = what.endswith("y") and what[-2:-1] not in "aeiou"  # queries, but days
+    return f"{what[:-1]}ies" if has_consonant else f"{what}s"

@@ -6,7 +6,6 @@ Must not know   how a table is changed (spark/lake/maintenance.py), how tables a
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -46,15 +45,12 @@ Store = Annotated[
     typer.Option("--option", help="Option of a store or catalog, s3.endpoint=http://127.0.0.1:9000; may be repeated."),
 ]
 
-_AGE = re.compile(r"(\d{1,6})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
+def _age(option: str, text: str) -> int:
+    """Seconds."""
+    from rocketlake.model.moment import parse_length
 
-def _age(text: str) -> int:
-    match = _AGE.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(f"'{text}'; a number and s, m, h or d: 90s, 12h, 7d")
-    return int(match[1]) * _SECONDS[match[2]]
+    return parse_length(option, text) // 1000
 
 
 def _location(table: str, store: list[str] | None) -> Location:
@@ -73,7 +69,7 @@ def _location(table: str, store: list[str] | None) -> Location:
     if is_stored(table):
         location = location_of(table, options, what="the table")
     else:
-        location = Location(Path(local_path(table)).expanduser().absolute())
+        location = Location(Path(local_path(table, "; or s3://bucket/folder")).expanduser().absolute())
     return replace(location, settings=location.settings + catalog_settings(options))
 
 
@@ -266,7 +262,7 @@ def expire(
 
     from rocketlake.spark.lake.maintenance import drop_days_before, open_described
 
-    path, age = _location(table, store), _age(keep_history)
+    path, age = _location(table, store), _age("--keep-history", keep_history)
     would = "would be " if dry_run else ""
     old = f"rows of {path} older than {amount(rows, 'day')}, " if rows is not None else ""
     if not dry_run:
@@ -294,12 +290,12 @@ def clean(
     """Delete files left behind by failed tasks and lost races; finish moves that a killed writer began."""
     from rocketlake.spark.lake.maintenance import clean as clean_table
 
-    path = _location(table, store)
+    path, age = _location(table, store), _age("--grace", grace)
     if not dry_run:
         agreed(f"delete files left behind under {path} that are older than {grace}", yes=yes)
     count = clean_table(
         path,
-        grace_seconds=_age(grace),
+        grace_seconds=age,
         abandoned=abandoned,
         dry_run=dry_run,
         now=time.time(),
@@ -356,9 +352,9 @@ def serve(
         target,
         _checkpoints(target, checkpoint),
         at_once=at_once,
-        every_seconds=_age(every),
-        upkeep_seconds=_age(upkeep_every),
-        history_seconds=_age(keep_history),
+        every_seconds=_age("--every", every),
+        upkeep_seconds=_age("--upkeep-every", upkeep_every),
+        history_seconds=_age("--keep-history", keep_history),
         file_bytes=target_mb << 20,
     )
     settings = _pairs(spark_setting, "--spark")
@@ -430,7 +426,11 @@ def _target(text: str) -> str:
     from rocketlake.spark.option_values import local_path
     from rocketlake.spark.places.location import is_stored
 
-    return text.rstrip("/") if is_stored(text) else str(Path(local_path(text)).expanduser().absolute())
+    return (
+        text.rstrip("/")
+        if is_stored(text)
+        else str(Path(local_path(text, "; or s3://bucket/folder")).expanduser().absolute())
+    )
 
 
 def _checkpoints(target: str, given: str | None) -> str:

@@ -80,15 +80,15 @@ def scheme_of(text: str) -> str:
     return scheme[1].lower() if scheme else ""
 
 
-def local_path(text: str) -> str:
-    """The path without `file:`. UsageError for another file system."""
+def local_path(text: str, more: str = "; this option takes no object store") -> str:
+    """The path without `file:`. UsageError for another file system; `more`: what else may be given."""
     scheme = _SCHEME.match(text)
     if scheme is None:
         return text
     if scheme[1].lower() != "file":
         raise UsageError(
             f"'{text}' lies on another file system ({scheme[1]}:)",
-            hint="give a local or mounted folder, /data/orders; this option takes no object store",
+            hint=f"give a local or mounted folder, /data/orders{more}",
         )
     return text[len("file:") :].removeprefix("//localhost").removeprefix("//")
 

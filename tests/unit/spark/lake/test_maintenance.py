@@ -306,9 +306,27 @@ def test_offsets_that_are_not_known_are_explained(tmp_path: Path) -> None:
 def test_a_table_on_another_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.chdir(tmp_path)
     for command in ("create", "info", "history", "compact", "expire", "clean"):
-        with pytest.raises(UsageError, match="another file system"):
+        with pytest.raises(UsageError, match=r"another file system.*/data/orders; or s3://bucket/folder"):
             CliRunner().invoke(app, ["lake", command, place], catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [(("clean", "--grace", "5"), "--grace"), (("expire", "--keep-history", "7x"), "--keep-history")],
+)
+def test_a_length_of_time_is_refused_by_its_option_before_anything_is_asked(
+    tmp_path: Path, words: tuple[str, ...], option: str
+) -> None:
+    Query(tmp_path / "t").run([{"id": 1}])
+    with pytest.raises(UsageError, match=f"option '{option}' holds length of time"):
+        CliRunner().invoke(app, ["lake", words[0], str(tmp_path / "t"), *words[1:]], catch_exceptions=False)
+
+
+def test_days_are_days_in_the_question(tmp_path: Path) -> None:
+    Query(tmp_path / "t").run([{"id": 1}])
+    words = ["lake", "expire", str(tmp_path / "t"), "--rows-older-than-days", "90"]
+    assert "older than 90 days, " in CliRunner().invoke(app, words, input="n\n").output
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://", "file://localhost"])
