@@ -13,7 +13,7 @@ from rocketlake.admin import Admin, DeadLetterGroup, LetterChoice, LettersSettle
 from rocketlake.admin.sync import Admin as BlockingAdmin
 from rocketlake.auth.account_text import QuotaInfo
 from rocketlake.auth.credentials import Credentials
-from rocketlake.base.errors import ConflictError, NotThereError, UsageError
+from rocketlake.base.errors import ConflictError, NotThereError, RemoteError, UsageError
 from rocketlake.namesrv.config import load_namesrv_conf
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
@@ -119,6 +119,15 @@ async def test_groups_of_replicas_are_told_and_changed(tmp_path: Path) -> None:
             (2, False, False),
         ]
         assert [(each.epoch, each.master, each.before) for each in await admin.master_switches("g")] == [(1, 1, None)]
+        with pytest.raises(NotThereError, match="g has no broker 7"):
+            await admin.count_lacking("g", 7)
+        assert await admin.count_lacking("g", 2) is None  # nobody answers at these addresses
+        for ask in (admin.master_switches, admin.replica_group):
+            with pytest.raises(NotThereError, match="no controller knows a group of brokers 'other'"):
+                await ask("other")
+        for nowhere in ("nonsense", "127.0.0.1:99999", ":1"):
+            with pytest.raises(RemoteError, match=f"'{nowhere}'"):
+                await admin.move_replica("g", 2, nowhere)
         with pytest.raises(UsageError, match="broker 2 of g is not in step: not in step"):
             await admin.check_hand_over("g", 2)
         with pytest.raises(UsageError, match="broker 2 of g is not in step"):

@@ -7,7 +7,8 @@ Must not know   how answers are shown.
 from __future__ import annotations
 
 from rocketlake.admin.cluster import Cluster, first_to_answer
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+from rocketlake.admin.replicas.state import known_member, member_of
+from rocketlake.base.errors import LinkError, NotThereError, RemoteError, RocketLakeError
 from rocketlake.client.calls.answer import ask
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.replicas import (
@@ -50,11 +51,11 @@ class ClusterReplicas:
         return GroupsView.decode((await self._ask(RequestCode.CONTROLLER_GET_GROUPS, None)).body_bytes).groups
 
     async def group(self, name: str) -> GroupView:
-        """One group. UsageError if there is none of this name."""
+        """One group. NotThereError if there is none of this name."""
         answer = await self._ask(RequestCode.CONTROLLER_GET_GROUPS, None, encode_names([name]))
         found = GroupsView.decode(answer.body_bytes).groups
         if not found:
-            raise UsageError(
+            raise NotThereError(
                 f"no controller knows a group of brokers {name!r}",
                 where=self._cluster.where,
                 hint="`rocketlake replicas list` names all groups",
@@ -62,9 +63,12 @@ class ClusterReplicas:
         return found[0]
 
     async def switches(self, name: str) -> list[SwitchView]:
-        """The masters that the group had, the newest first."""
+        """The masters that the group had, the newest first. NotThereError if there is no group of this name."""
         answer = await self._ask(RequestCode.CONTROLLER_GET_SWITCHES, GetSwitchesHeader(broker_name=name))
-        return SwitchesView.decode(answer.body_bytes).switches
+        found = SwitchesView.decode(answer.body_bytes).switches
+        if not found:
+            await self.group(name)
+        return found
 
     async def elect(self, group: GroupView, broker_id: int | None, *, unclean: bool = False) -> ElectMasterReplyHeader:
         """Choose a master: this broker or none, or any that may be one."""
@@ -92,12 +96,13 @@ class ClusterReplicas:
 
     async def lacking(self, group: GroupView, broker_id: int) -> int | None:
         """How many messages the master can show that this broker cannot; None if one of them does not tell."""
-        addresses = {each.broker_id: each.address for each in group.members}
-        master, other = addresses[group.master or 0], addresses[broker_id]
+        other, master = known_member(group, broker_id).address, member_of(group, group.master)
+        if master is None:
+            return None
         try:
-            answer = await ask(self._cluster.net, master, Command.request(RequestCode.GET_ALL_TOPIC_CONFIG))
+            answer = await ask(self._cluster.net, master.address, Command.request(RequestCode.GET_ALL_TOPIC_CONFIG))
             topics = sorted(TopicTable.decode(answer.body_bytes).topics)
-            return sum([await self._lacking(topic, master, other) for topic in topics])
+            return sum([await self._lacking(topic, master.address, other) for topic in topics])
         except RocketLakeError:
             return None
 

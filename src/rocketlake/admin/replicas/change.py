@@ -7,9 +7,9 @@ Must not know   questions to the user, how a controller is asked (asked.py).
 from __future__ import annotations
 
 from rocketlake.admin.replicas.asked import ClusterReplicas
-from rocketlake.admin.replicas.state import group_of, lives, member_of, removal_refusal
+from rocketlake.admin.replicas.state import group_of, known_member, lives, member_of, removal_refusal
 from rocketlake.admin.results import NewMaster, ReplicaGroup
-from rocketlake.base.errors import NotThereError, UsageError
+from rocketlake.base.errors import UsageError
 from rocketlake.protocol.bodies.replicas import GroupView, MemberView
 
 __all__ = ["ReplicaChanges"]
@@ -66,7 +66,7 @@ class ReplicaChanges:
     async def _for_election(self, group: str, to: int | None) -> GroupView:
         found = await self._replicas.group(group)
         if to is not None:
-            _member(found, to)
+            known_member(found, to)
         master = member_of(found, found.master)
         if master is not None and lives(master) and to in (None, found.master):
             raise UsageError(
@@ -77,14 +77,14 @@ class ReplicaChanges:
 
     async def _for_move(self, group: str, broker_id: int) -> tuple[GroupView, MemberView]:
         found = await self._replicas.group(group)
-        member = _member(found, broker_id)
+        member = known_member(found, broker_id)
         if lives(member):
             raise UsageError(f"broker {broker_id} of {group} lives at {member.address}", hint="stop it there first")
         return found, member
 
     async def _for_removal(self, group: str, broker_id: int) -> GroupView:
         found = await self._replicas.group(group)
-        member = _member(found, broker_id)
+        member = known_member(found, broker_id)
         if refusal := removal_refusal(found, broker_id):
             what, _, cure = refusal.partition(". Cure: ")
             raise UsageError(
@@ -96,11 +96,3 @@ class ReplicaChanges:
         now = await self._replicas.elect(group, to, unclean=force)
         address, epoch = now.master_address or "", now.master_epoch or 0
         return NewMaster(group.broker_name, now.master_broker_id or 0, address, epoch)
-
-
-def _member(group: GroupView, broker_id: int) -> MemberView:
-    member = member_of(group, broker_id)
-    if member is None:
-        name = group.broker_name
-        raise NotThereError(f"{name} has no broker {broker_id}", hint=f"`rocketlake replicas show {name}` lists them")
-    return member

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rocketlake.admin.results import ReplicaGroup, ReplicaState
 from rocketlake.admin.words import counted
+from rocketlake.base.errors import NotThereError
 from rocketlake.controller.decision import decide
 from rocketlake.controller.group import Group, Member
 from rocketlake.controller.questions import Clean, Heard
@@ -16,6 +17,7 @@ from rocketlake.protocol.bodies.replicas import GroupView, MemberView
 __all__ = [
     "end_of_master",
     "group_of",
+    "known_member",
     "lag_of",
     "lives",
     "member_of",
@@ -74,6 +76,15 @@ def holds_all(group: GroupView, broker_id: int) -> bool:
 def member_of(group: GroupView, broker_id: int | None) -> MemberView | None:
     """The member with this id."""
     return next((each for each in group.members if each.broker_id == broker_id), None)
+
+
+def known_member(group: GroupView, broker_id: int) -> MemberView:
+    """The member with this id; NotThereError if there is none."""
+    member = member_of(group, broker_id)
+    if member is None:
+        name = group.broker_name
+        raise NotThereError(f"{name} has no broker {broker_id}", hint=f"`rocketlake replicas show {name}` lists them")
+    return member
 
 
 def end_of_master(group: GroupView) -> int:
