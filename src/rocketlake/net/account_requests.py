@@ -23,7 +23,7 @@ from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.net.dispatcher import Row
 from rocketlake.net.gate.needs import cluster
-from rocketlake.net.request import Reply, Request
+from rocketlake.net.request import Handler, Held, Reply, Request
 from rocketlake.protocol.request_code import RequestCode as Code
 
 __all__ = ["AccountRequests"]
@@ -42,17 +42,26 @@ class AccountRequests:
         """The rows of a dispatch table."""
         change, read = cluster(Action.UPDATE), cluster(Action.GET)
         return [
-            Row(Code.AUTH_CREATE_USER, self.create_user, change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_UPDATE_USER, self.update_user, change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_DELETE_USER, self.delete_user, change),
+            Row(Code.AUTH_CREATE_USER, self._changing(self.create_user), change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_UPDATE_USER, self._changing(self.update_user), change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_DELETE_USER, self._changing(self.delete_user), change),
             Row(Code.AUTH_GET_USER, self.get_user, read),
             Row(Code.AUTH_LIST_USER, self.list_users, read),
-            Row(Code.AUTH_CREATE_ACL, self.put_acl, change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_UPDATE_ACL, self.put_acl, change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_DELETE_ACL, self.delete_acl, change),
+            Row(Code.AUTH_CREATE_ACL, self._changing(self.put_acl), change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_UPDATE_ACL, self._changing(self.put_acl), change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_DELETE_ACL, self._changing(self.delete_acl), change),
             Row(Code.AUTH_GET_ACL, self.get_acl, read),
             Row(Code.AUTH_LIST_ACL, self.list_acls, read),
         ]
+
+    def _changing(self, serve: Handler) -> Handler:
+        """The file is written as a whole: what another server of this machine has put there must not be lost."""
+
+        def handle(request: Request) -> Reply | Held:
+            self._file.refresh()
+            return serve(request)
+
+        return handle
 
     def create_user(self, request: Request) -> Reply:
         """AUTH_CREATE_USER."""

@@ -24,9 +24,10 @@ ROOT, CAROL = User("root", "root-secret", UserType.SUPER), User("carol", "carol-
 
 
 class World:
-    def __init__(self) -> None:
-        self.plan = FaultPlan()
-        self.file = AccountFile(Path("/c/accounts.json"), FaultyFiles(MemoryFiles(), self.plan))
+    def __init__(self, files: MemoryFiles | None = None) -> None:
+        """`files`: those of another server of this machine."""
+        self.plan, self.files = FaultPlan(), files or MemoryFiles()
+        self.file = AccountFile(Path("/c/accounts.json"), FaultyFiles(self.files, self.plan))
         self.file.load((ROOT,))
         self.file.accounts.put_user(CAROL)
         self.handlers = {row.code: row.handler for row in AccountRequests(self.file).rows()}
@@ -152,3 +153,15 @@ def test_a_change_that_cannot_be_kept_is_none() -> None:
     with pytest.raises(StoreError, match="accounts cannot be written"):
         world.ask(Code.AUTH_CREATE_USER, {"password": "dave-secret"}, username="dave")
     assert "dave" not in world.file.accounts.users
+
+
+def test_a_change_keeps_what_another_server_wrote_into_the_same_file_a_moment_ago() -> None:
+    here = World()
+    here.ask(Code.AUTH_CREATE_USER, {"password": "dave-secret"}, username="dave")
+    there = World(here.files)
+    here.ask(Code.AUTH_UPDATE_USER, {"userStatus": "disable"}, username="dave")
+    there.ask(Code.AUTH_CREATE_USER, {"password": "erin-secret"}, username="erin")
+    here.ask(Code.AUTH_CREATE_ACL, acl(), subject="User:erin")
+    here.file.load()
+    assert not here.file.accounts.users["dave"].is_enabled
+    assert "erin" in here.file.accounts.acls
