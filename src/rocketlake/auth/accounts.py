@@ -45,18 +45,24 @@ class Accounts:
         call_each(self.on_change)
 
     def put_user(self, user: User) -> None:
-        """Make or replace a user. Raises UsageError."""
+        """Make or replace a user; the last super user stays one. Raises UsageError."""
         check_user(user)
         if user.name not in self.users and len(self.users) >= _USERS_MAX:
             raise UsageError(f"there are {_USERS_MAX} users already", hint="delete users that are not needed")
-        self.replace({**self.users, user.name: user}, self.acls)
+        users = {**self.users, user.name: user}
+        self._check_super(user.name, users)
+        self.replace(users, self.acls)
 
     def drop_user(self, name: str) -> None:
         """Delete a user and its policies; the last super user stays. Raises UsageError."""
         users = {known: user for known, user in self.users.items() if known != name}
-        if name in self.users and not any(user.is_super and user.is_enabled for user in users.values()):
-            raise UsageError(f"{name} is the last super user", hint="make another one first")
+        self._check_super(name, users)
         self.replace(users, {known: acl for known, acl in self.acls.items() if known != name})
+
+    def _check_super(self, name: str, users: Mapping[str, User]) -> None:
+        """UsageError if a change of this user would leave nobody who may do all, where somebody may now."""
+        if _has_super(self.users) and not _has_super(users):
+            raise UsageError(f"{name} is the last super user", hint="make another one first")
 
     def put_acl(self, name: str, acl: Acl) -> None:
         """Replace the policies of a user. Raises UsageError."""
@@ -111,3 +117,7 @@ class Accounts:
                 hint=f"have an administrator allow it: rocketlake acl allow {user.name} "
                 f"{need.actions[0].value} {need.kind.value}:{need.name or '*'}",
             )
+
+
+def _has_super(users: Mapping[str, User]) -> bool:
+    return any(user.is_super and user.is_enabled for user in users.values())

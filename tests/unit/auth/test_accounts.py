@@ -47,6 +47,7 @@ def test_the_signer_of_a_request() -> None:
         with pytest.raises(AccessRefused) as refused:
             accounts.signer(fields, body, version=500)
         assert "root-secret" not in str(refused.value)
+    accounts.put_user(User("other", "other-secret", UserType.SUPER))
     accounts.put_user(User("root", "root-secret", UserType.SUPER, UserStatus.DISABLE))
     with pytest.raises(AccessRefused, match="disabled"):
         accounts.signer(signed(), b"body", version=500)
@@ -67,6 +68,19 @@ def test_clients_up_to_4_9_3_sign_without_the_key_of_a_query() -> None:
 def test_a_name_or_a_secret_that_cannot_be_used_is_refused(name: str, password: str) -> None:
     with pytest.raises(UsageError):
         Accounts().put_user(User(name, password))
+
+
+@pytest.mark.parametrize(
+    "less", [User("root", "root-secret"), User("root", "root-secret", UserType.SUPER, UserStatus.DISABLE)]
+)
+def test_the_last_super_user_stays_one(less: User) -> None:
+    accounts = Accounts({"root": ROOT})
+    with pytest.raises(UsageError, match="last super user"):
+        accounts.put_user(less)
+    assert accounts.users == {"root": ROOT}
+    accounts.put_user(User("other", "other-secret", UserType.SUPER))
+    accounts.put_user(less)
+    assert accounts.users["root"] is less
 
 
 def test_the_last_super_user_stays() -> None:
