@@ -66,7 +66,7 @@ class Incoming:
             choose_queue(header.queue_id, topic),
             body,
             flag=header.flag,
-            sys_flag=header.sys_flag,
+            sys_flag=_without_commit(header.sys_flag),
             born_ms=header.born_timestamp,
             born_host=encode_host(*remote),
             store_host=self.store_host,
@@ -83,6 +83,15 @@ class Incoming:
         properties[names.MESSAGE_REGION] = config.region_id
         properties[names.CLUSTER] = config.cluster_name
         properties[names.TRACE_SWITCH] = "true" if config.trace_on else "false"
+
+
+def _without_commit(flag: int) -> int:
+    """The system flag of a send. Only a commit makes a committed message: a start believes that its transaction ended.
+
+    The mark of a half message is an order of its sender, and that of a rollback is refused (transaction/half.py).
+    """
+    is_commit = sys_flag.transaction_type(flag) == sys_flag.TRANSACTION_COMMIT
+    return flag & ~sys_flag.TRANSACTION_MASK if is_commit else flag
 
 
 def choose_queue(queue_id: int, topic: TopicConfig) -> int:

@@ -85,6 +85,21 @@ async def test_a_message_has_both_addresses_and_the_flag_of_its_topic() -> None:
         assert properties == {"a": "1", "MSG_REGION": "R", "CLUSTER": "C", "TRACE_ON": "true"}
 
 
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        (sys_flag.TRANSACTION_COMMIT | sys_flag.BORN_HOST_V6, sys_flag.BORN_HOST_V6),
+        (sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_PREPARED),
+        (sys_flag.TRANSACTION_ROLLBACK, sys_flag.TRANSACTION_ROLLBACK),
+    ],
+)
+async def test_no_send_makes_a_committed_message(sent: int, taken: int) -> None:
+    async with RoomWorld() as world:
+        incoming = Incoming(world.config, world.topics, lambda: BROKER)
+        message, _ = incoming.read(send_header(sys_flag=sent), b"x", CLIENT, TopicConfig("T"))
+        assert message.sys_flag == taken
+
+
 async def test_a_topic_that_was_deleted_while_the_send_waited_is_told() -> None:
     async with RoomWorld() as world:
         incoming = Incoming(world.config, world.topics, lambda: BROKER)
