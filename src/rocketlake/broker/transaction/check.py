@@ -142,7 +142,7 @@ class TransactionCheck(Service):
             self._progress.move(self._ledger.position, self._ledger.op_position)
 
     async def walk(self) -> None:
-        """One walk, at most a minute long."""
+        """One walk, at most a minute long. OSError: the disk does not give all of it; the rest is done."""
         if not self._ledger.is_known:
             return
         await self._store.read(self._ask_readable)
@@ -154,16 +154,22 @@ class TransactionCheck(Service):
         ledger.skip_to(await self._store.read(lambda: self._store.min_offset(HALF_TOPIC, HALF_QUEUE)))
         half_offset = ledger.next_open(ledger.position)
         turn_end = self._clock.monotonic() + _TURN_SECONDS
+        unread: OSError | None = None
         try:
             while (now := self._clock.monotonic()) < until:
-                if not await self._store.read(partial(self._deal_with, half_offset, end)):
-                    break
+                try:
+                    if not await self._store.read(partial(self._deal_with, half_offset, end)):
+                        break
+                except OSError as error:  # it stays open, and holds up no other
+                    unread = error
                 half_offset = ledger.next_open(half_offset + 1)
                 if now > turn_end:
                     await self._clock.sleep(0)
                     turn_end = self._clock.monotonic() + _TURN_SECONDS
         finally:
             self.pass_ended()
+        if unread is not None:
+            raise unread
 
     def _deal_with(self, half_offset: QueueOffset, end: QueueOffset) -> bool:
         """Pass, ask about, put back or give up one half message; False if the walk ends before it."""

@@ -163,6 +163,24 @@ async def test_an_end_that_comes_while_the_walk_waits_for_the_disk_stays_as_it_w
     await world.store.stop()
 
 
+async def test_a_half_message_that_the_disk_does_not_give_holds_up_no_other(world: World) -> None:
+    world.put(b"bad")
+    for _ in range(2):  # what follows lies in the next file of the log
+        world.store.put(PutMessage("T", 0, bytes(40_000)))
+    world.put(b"good", UNIQ_KEY="v")
+    first_file = f"commitlog/{0:020d}"
+    world.plan.add(Fault("is_resident", first_file, error=None)).add(Fault("pread", first_file))
+    world.store.residency.forget()
+    with pytest.raises(OSError, match="Input/output"):
+        await world.walk()
+    asked = world.link.asked
+    assert [command.header(CheckTransactionHeader).msg_id for command in asked] == ["v"]
+    assert world.ledger.position == 0, "it is open"
+    world.plan.clear()
+    assert await world.walk(1000) == 3
+    assert [command.header(CheckTransactionHeader).msg_id for command in asked[:2]] == ["v", "u"]
+
+
 async def test_while_the_next_file_of_the_log_is_late_no_half_message_is_put_back() -> None:
     """The loop would wait for the file."""
     makes = HandWorker()
