@@ -83,8 +83,8 @@ class NameServers:
         timeout_ms = timeout_ms or self._timeout_ms
         problems: list[str] = []
         is_cut = False
-        for _ in self.addresses:
-            address = self.addresses[self._chosen]
+        first = self._chosen
+        for address in self.addresses[first:] + self.addresses[:first]:
             # A command belongs to one link; each try makes its own.
             command = Command.request(code, header)
             try:
@@ -93,7 +93,8 @@ class NameServers:
                 # Without the cure, and without the address if that is the one asked: the error below names both once.
                 problems.append(error.what if error.where in ("", address) else f"{error.what} ({error.where})")
                 is_cut = is_cut or isinstance(error, LinkLost | HandshakeFailed)
-                self.turn()
+                if self.addresses[self._chosen] == address:  # else another call has turned away from it
+                    self.turn()
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
