@@ -143,11 +143,11 @@ def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) 
     writer = PartitionWriter(rewrite.partition, schema, begin, "zstd", 1 << 62)
     try:
         for file in rewrite.files:
-            for batch in read_file(table.place.source(table.read_path(file)), file, whole, whole_file=True):
+            for batch in _read(table, file, whole):
                 writer.add(batch.select(schema.names))
         new = writer.close()
         _check_rows(table.place.url(), rewrite, new)
-    except (OSError, StoreError) as error:
+    except Exception as error:
         writer.abort()
         table.place.delete(paths)
         if isinstance(error, FileNotFoundError):
@@ -158,6 +158,18 @@ def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) 
         return True
     table.place.delete(paths)
     return False
+
+
+def _read(table: LakeTable, file: DataFile, whole: pa.Schema) -> Iterator[pa.RecordBatch]:
+    path = table.read_path(file)
+    try:
+        yield from read_file(table.place.source(path), file, whole, whole_file=True)
+    except pa.ArrowInvalid as error:
+        raise StoreError(
+            f"a data file cannot be read: {error}",
+            path=table.place.url(path),
+            hint="restore the file from a copy: its rows are in no other one. Nothing was changed",
+        ) from error
 
 
 def _check_rows(path: str, rewrite: Rewrite, new: Sequence[DataFile]) -> None:

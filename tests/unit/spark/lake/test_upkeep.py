@@ -51,3 +51,34 @@ def test_a_table_that_cannot_be_looked_after_is_reported_and_tried_again_later(t
     upkeep.report()
     assert "table of topic orders: cannot be looked after: this is not a table description" in said[0]
     assert (upkeep.is_due("orders", 59.0), upkeep.is_due("orders", 60.0)) == (False, True)
+
+
+def said_of(folder: Path) -> list[str]:
+    """What is said when the upkeep of the table `orders` in this folder has ended."""
+    said: list[str] = []
+    upkeep = Upkeep(plan(folder), said.append)
+    upkeep.take("orders", Location(folder / "orders"), 0, 0.0)
+    while not upkeep.is_idle():
+        upkeep.report()
+    upkeep.close()
+    return said
+
+
+def test_a_damaged_data_file_is_named_and_costs_its_own_table_only(tmp_path: Path) -> None:
+    query = Query(tmp_path / "orders")
+    query.run([message(0)])
+    query.run([message(1)])
+    damaged = sorted((tmp_path / "orders").glob("storeDay=*/*.parquet"))[0]
+    damaged.write_bytes(b"x" * damaged.stat().st_size)
+    (line,) = said_of(tmp_path)
+    assert line.startswith("table of topic orders: cannot be looked after: a data file cannot be read")
+    assert damaged.name in line
+    assert not list((tmp_path / "orders" / "_rocketlake" / "staging").iterdir())
+
+
+def test_what_a_library_of_a_format_raises_is_said_of_its_table(tmp_path: Path) -> None:
+    Query(tmp_path / "orders", tableFormat="delta").run([message(0)])
+    (entry,) = (tmp_path / "orders" / "_delta_log").glob("*0.json")
+    entry.write_text("no entry")
+    (line,) = said_of(tmp_path)
+    assert line.startswith("table of topic orders: cannot be looked after: ") and "\n" not in line

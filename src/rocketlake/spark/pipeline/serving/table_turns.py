@@ -123,8 +123,8 @@ class TableTurns:
         self._runs = False
 
 
-def reason(error: Exception) -> str:
-    """Why a turn failed, in one line."""
+def reason(error: BaseException) -> str:
+    """Why a turn, or the upkeep of a table, failed; in one line."""
     if isinstance(error, RocketLakeError):
         return str(error)
     what, cure = cause(error)

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import get_logger
 from rocketlake.spark.lake.description import Descriptions
 from rocketlake.spark.lake.maintenance import clean, compact, drop_days_before, open_described
 from rocketlake.spark.lake.table_schema import STORE_DAY
 from rocketlake.spark.pipeline.serving.plan import ServePlan
+from rocketlake.spark.pipeline.serving.table_turns import reason
 from rocketlake.spark.places.location import Location
 
 __all__ = ["Upkeep", "look_after"]
+
+_log = get_logger(__name__)
 
 _GRACE_SECONDS = 86_400
 """Files of a batch that is under way are younger."""
@@ -52,8 +56,9 @@ class Upkeep:
             del self._under_way[topic]
             error = work.exception()
             if error is not None and not isinstance(error, RocketLakeError | OSError):
-                raise error
-            done = f"cannot be looked after: {error}" if error is not None else work.result()
+                _log.error("looking after the table of topic %s", topic, exc_info=error)
+            # Of one table, whatever a library or a store makes of it: the others go on.
+            done = f"cannot be looked after: {reason(error)}" if error is not None else work.result()
             if done:
                 self._say(f"table of topic {topic}: {done}")
 
