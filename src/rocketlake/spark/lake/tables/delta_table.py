@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -69,6 +69,8 @@ _CHECKPOINT_EVERY = 100
 """deltalake makes a checkpoint with version 99, 199, ..."""
 _ONCE = CommitProperties(max_commit_retries=0)
 """deltalake would repeat a change that has no name after a lost answer, and make it twice."""
+_KEEP_ENTRIES = PostCommitHookProperties(cleanup_expired_logs=False)
+"""deltalake would delete old entries right behind a checkpoint that a power cut can take."""
 
 
 class DeltaLakeTable:
@@ -225,7 +227,8 @@ class DeltaLakeTable:
 
     def _add_columns(self, table: DeltaTable, wanted: pa.Schema, missing: list[Field]) -> None:
         try:
-            table.alter.add_columns(missing, commit_properties=_ONCE)
+            hooks = None if self._is_stored else _KEEP_ENTRIES
+            table.alter.add_columns(missing, commit_properties=_ONCE, post_commithook_properties=hooks)
         except DeltaError:
             newest = self._load()  # another writer was quicker, or an answer was lost, or the table is really broken
             if newest is None or _missing(wanted, newest):
@@ -236,6 +239,7 @@ class DeltaLakeTable:
     ) -> bool:
         adds = (action.path for action in actions if isinstance(action, AddAction))
         self.place.keep_names({(self.place.path / path).parent for path in adds})
+        stood_on = table.version()
         try:
             table.create_write_transaction(
                 actions,
@@ -243,15 +247,26 @@ class DeltaLakeTable:
                 Schema.from_arrow(arrow(description.schema)),
                 list(description.partition_by),
                 commit_properties=properties,
+                post_commithook_properties=None if self._is_stored else _KEEP_ENTRIES,
             )
         except CommitFailedError:
             return False
-        if not self._is_stored:
-            # deltalake does not sync its log, and Spark forgets the batch once this returns.
-            log = Path(self.place.path) / LOG
-            newest = sorted(log.glob("*.json"))[-2:]
-            sync_written([*newest, *log.glob("_last_checkpoint")])
+        if self._sync_log(stood_on):
+            table.cleanup_metadata()
         return True
+
+    def _sync_log(self, since: int) -> bool:
+        """On a disk: what the log has from this version on is safe on return; True if there is a checkpoint among it.
+
+        deltalake does not sync it, Spark forgets a batch once its commit returns, and entries that a checkpoint makes
+        unneeded are deleted.
+        """
+        if self._is_stored:
+            return False
+        log, first = Path(self.place.path) / LOG, entry_path(self.place, since).stem
+        newest = [path for path in log.iterdir() if path.name[0].isdigit() and path.name >= first]
+        sync_written([*newest, log / "_last_checkpoint"])
+        return any(".checkpoint." in path.name for path in newest)
 
     def _require(self, files: Sequence[DataFile]) -> None:
         paths = [self.place.path / add_path(file) for file in files]
@@ -317,6 +332,7 @@ class DeltaLakeTable:
             self._asked(lambda: table.vacuum(hours, dry_run=False, enforce_retention_duration=False))
         if not dry_run:
             self._asked(table.create_checkpoint)
+            self._sync_log(table.version())
             self._asked(table.cleanup_metadata)
         return len(gone)
 
