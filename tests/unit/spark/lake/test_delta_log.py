@@ -1,15 +1,20 @@
-"""The log of a Delta table on a disk: nothing of it is deleted before what takes its place is safe."""
+"""The log of a Delta table on a disk: what is safe when, and commits of others in between."""
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePath
 
 import pytest
 from deltalake import DeltaTable
 
+from rocketlake.base.errors import StoreError
+from rocketlake.spark.lake.messages import parts_by_table
 from rocketlake.spark.lake.tables.delta_table import DeltaLakeTable
+from rocketlake.spark.lake.upserts.on_driver import with_changes
+from rocketlake.spark.places.local import LocalPlace
 from tests.unit.spark.lake.conftest import Query, message, places, table_rows
 
 DAYS_40 = 40 * 86_400
@@ -68,3 +73,29 @@ def test_a_commit_that_makes_a_checkpoint_deletes_no_entry_before_it_is_safe(
     assert syncs.checkpoints and syncs.checkpoints[0] > before
     assert entries(tmp_path / "t") < before + 5
     assert places(table_rows(tmp_path / "t")) == [("orders", 0, offset) for offset in range(7)]
+
+
+class Between(LocalPlace):
+    """A place in which something happens between the look of a commit at its table and the commit itself."""
+
+    def __init__(self, path: Path, happens: list[Callable[[], object]]) -> None:
+        super().__init__(path)
+        self._happens = happens
+
+    def keep_names(self, folders: Iterable[PurePath]) -> None:
+        super().keep_names(folders)
+        if self._happens:
+            self._happens.pop()()
+
+
+def test_no_upsert_is_laid_over_a_bucket_that_another_made_meanwhile(tmp_path: Path) -> None:
+    settings = {"tableFormat": "delta", "mergeKeys": "tags", "versionColumn": "queueOffset", "mergeBuckets": "1"}
+    first, other = Query(tmp_path / "t", **settings), Query(tmp_path / "t", query="q-2", **settings)
+    rows = [message(0)]
+    ((_, description, part),) = parts_by_table([first.task(rows)], 0)
+    assert part.rule is not None
+    whole = with_changes(DeltaLakeTable(tmp_path / "t"), part, part.rule, description)
+    table = DeltaLakeTable(Between(tmp_path / "t", [lambda: other.run(rows)]))
+    with pytest.raises(StoreError, match="another program changed this table"):
+        table.append(whole, description)
+    assert places(table_rows(tmp_path / "t")) == [("orders", 0, 0)]

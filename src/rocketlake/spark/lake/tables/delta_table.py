@@ -131,7 +131,8 @@ class DeltaLakeTable:
             properties = CommitProperties(
                 custom_metadata={NOTE: json.dumps(note(part) | _described(table, description))},
                 app_transactions=[Transaction(part.query, part.batch)],
-                max_commit_retries=5,
+                # deltalake commits again over what others have added; an upsert must be laid over that first.
+                max_commit_retries=0 if part.rule else 5,
             )
             with silence:
                 if self._commit(table, actions, description, properties):
