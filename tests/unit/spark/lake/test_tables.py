@@ -22,6 +22,7 @@ from rocketlake.spark.lake.partition_names import ascii_folder, partition_folder
 from rocketlake.spark.lake.partitioning import with_store_day
 from rocketlake.spark.lake.reader import LakeReader
 from rocketlake.spark.lake.table_schema import arrow, stream_columns
+from rocketlake.spark.lake.tables import iceberg_table
 from rocketlake.spark.lake.task import topic_folder
 from tests.unit.spark.lake.conftest import DAY, Query, batch_of, message, places, table_rows
 
@@ -302,6 +303,22 @@ def test_of_unnamed_batch_writes_the_newest_hundred_are_remembered(memory_path: 
     (*_, newest) = sorted((memory_path / "t" / "_rocketlake" / "log").glob("0*.json"))
     assert newest.read_text().count('"batch-') == 102  # its own name, the hundred before, itself
     assert len(table_rows(memory_path / "t")) == 105
+
+
+def test_an_iceberg_table_forgets_old_unnamed_batch_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_table, "UNNAMED_MAX", 3)
+    folder = tmp_path / "t"
+    named = Query(folder, query="q-1", tableFormat="iceberg")
+    named.run([message(0)])
+    for number in range(1, 7):
+        writer: Any = RocketMQLakeDataSource(named.options).writer(named.schema, overwrite=False)
+        messages = [writer.write(iter([batch_of([message(number)])]))]
+        writer.commit(messages)
+        writer.commit(messages)  # as after a lost answer
+    table = iceberg_table.catalog(folder).load_table(iceberg_table.TABLE)
+    kept = [name for name in table.properties if name.startswith("rocketlake.query.")]
+    assert sorted(name.partition("batch-")[0] for name in kept) == ["rocketlake.query."] * 4 + ["rocketlake.query.q-1"]
+    assert len(table_rows(folder)) == 7
 
 
 def test_the_day_is_that_of_utc_in_any_session_time_zone() -> None:

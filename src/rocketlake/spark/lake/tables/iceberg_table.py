@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import PurePath
 from typing import TypeVar
 from uuid import uuid4
@@ -38,6 +39,8 @@ from rocketlake.spark.lake.tables.iceberg_files import (
 from rocketlake.spark.lake.tables.silence import Silence, asked
 from rocketlake.spark.lake.tables.table import (
     NAME_PATTERN,
+    UNNAMED,
+    UNNAMED_MAX,
     BatchPart,
     Committed,
     DataFile,
@@ -112,6 +115,8 @@ class IcebergLakeTable:
             with silence, self._lost_races():
                 with table.transaction() as transaction:
                     transaction.set_properties({_QUERY + part.query: str(part.batch)})
+                    if gone := _forgotten(table):
+                        transaction.remove_properties(*gone)
                     said = {_PREFIX + name: text for name, text in note(part).items()}
                     if part.replaced:
                         _overwrite(transaction, table, [live[old.name] for old in part.replaced], paths, said)
@@ -284,6 +289,17 @@ def _overwrite(
 def _last(table: Table, query: str) -> int | None:
     text = table.properties.get(_QUERY + query)
     return None if text is None else int(text)
+
+
+def _forgotten(table: Table) -> list[str]:
+    """The properties of batch writes that are never repeated, but for the newest ones: each commit writes them all."""
+    known = [name for name in table.properties if name.startswith(_QUERY + UNNAMED)]
+    if len(known) <= UNNAMED_MAX:
+        return []
+    snapshots = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0, reverse=True)
+    names = (each.summary.additional_properties.get(_PREFIX + "query", "") for each in snapshots if each.summary)
+    newest = set(islice((_QUERY + name for name in names if name.startswith(UNNAMED)), UNNAMED_MAX))
+    return [name for name in known if name not in newest]
 
 
 def _has_change(table: Table, change: str) -> bool:

@@ -25,7 +25,15 @@ from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.partition_names import Partition, partition_folder
 from rocketlake.spark.lake.tables.parquet_log import Entry, FileEntry, ParquetLog, QueryHead
-from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, UNNAMED, BatchPart, Committed, DataFile
+from rocketlake.spark.lake.tables.table import (
+    NAME,
+    NAME_PATTERN,
+    UNNAMED,
+    UNNAMED_MAX,
+    BatchPart,
+    Committed,
+    DataFile,
+)
 from rocketlake.spark.places.location import Location, place_of
 from rocketlake.spark.places.place import Place
 
@@ -34,7 +42,6 @@ __all__ = ["ParquetTable"]
 _PENDING = ".pending"
 _STAGED = re.compile(NAME + re.escape(_PENDING))
 _TRIES = 100
-_UNNAMED_MAX = 100
 _LATE_MS_MAX = 86_400_000
 
 
@@ -244,7 +251,7 @@ class ParquetTable:
 def _remembered(head: Entry | None) -> dict[str, QueryHead]:
     queries = dict(head.queries) if head else {}
     unnamed = sorted((known.version, query) for query, known in queries.items() if query.startswith(UNNAMED))
-    for _, query in unnamed[:-_UNNAMED_MAX]:
+    for _, query in unnamed[:-UNNAMED_MAX]:
         del queries[query]
     return queries
 

@@ -27,6 +27,7 @@ __all__ = [
     "NAME",
     "NAME_PATTERN",
     "UNNAMED",
+    "UNNAMED_MAX",
     "BatchPart",
     "Committed",
     "DataFile",
@@ -39,6 +40,8 @@ __all__ = [
 
 UNNAMED = "batch-"
 """Begins the query id of a batch write without txnAppId, which is never repeated: old ones are forgotten."""
+UNNAMED_MAX = 100
+"""A table remembers so many of them."""
 
 NAME = r"b(?P<batch>\d{12})-(?P<query>[0-9A-Za-z_.-]{1,100})-(?P<attempt>[0-9a-f]{32})-(?P<number>\d{5})\.parquet"
 """The name of a data file names its batch and attempt, so that orphans can be found; no name is used twice."""
