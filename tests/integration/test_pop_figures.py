@@ -132,3 +132,20 @@ async def test_a_drain_waits_for_what_is_in_flight(cluster: Standalone, client: 
         assert last.quiet_seconds < last.quiet_seconds_wanted, "it told so before the topic had been quiet for long"
         draining.cancel()
         await asyncio.gather(draining, return_exceptions=True)
+
+
+async def test_a_drain_that_is_stopped_at_once_gives_the_permission_back(cluster: Standalone) -> None:
+    topics = cluster.broker.ground.topics
+    async with Cluster(cluster.namesrv_address) as asked, asyncio.timeout(60):
+        settings = await asked.settings("T")
+        draining = asyncio.ensure_future(drained(asked, "T", settings, lambda _: None))
+
+        def stop(name: str) -> None:
+            config = topics.get(name)
+            if config is not None and not config.is_writeable:
+                draining.cancel()  # Ctrl-C, as soon as the first broker has taken the permission
+
+        topics.on_change.append(stop)
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+        assert await asked.settings("T") == settings

@@ -47,8 +47,8 @@ async def drained(
     `settings`: what the topic has now, by broker; it has them again after an error or Ctrl-C.
     """
     closed = {broker: replace(config, perm=config.perm & ~Perm.WRITE) for broker, config in settings.items()}
-    await cluster.put_topic(closed)
     try:
+        await cluster.put_topic(closed)  # of several brokers some may have done it when another one refuses
         await _quiet_and_read(cluster, topic, tell)
     except BaseException:
         await cluster.put_topic(settings)
