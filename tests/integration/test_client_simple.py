@@ -12,6 +12,7 @@ import pytest
 from rocketlake import HandleExpired, Message, NotRunning, Producer, SimpleConsumer, StoredMessage, UsageError
 from rocketlake.client import sync
 from rocketlake.model.pop import PopHandle
+from rocketlake.model.route import Route
 from rocketlake.standalone import Standalone
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "simple_consumer.py"
@@ -136,6 +137,31 @@ async def test_a_receive_that_waits_ends_with_the_consumer(cluster: Standalone, 
         async with asyncio.timeout(20):
             with pytest.raises(NotRunning):
                 await waiting
+
+
+async def test_a_receive_that_asks_for_a_route_ends_with_the_consumer_too(
+    cluster: Standalone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = consumer(cluster, "U")
+    await member.start()
+    asked, stopped, route = asyncio.Event(), asyncio.Event(), member.instance.name_servers.route
+
+    async def late(topic: str, timeout_ms: int | None = None) -> Route | None:
+        asked.set()
+        await stopped.wait()
+        return await route(topic, timeout_ms)
+
+    monkeypatch.setattr(member.instance.name_servers, "route", late)
+    waiting = asyncio.create_task(member.receive(await_ms=30_000))
+    await asked.wait()
+    stopping = asyncio.create_task(member.stop())
+    while member.instance.is_running:  # noqa: ASYNC110 - what ends in `stop` tells nobody
+        await asyncio.sleep(0.01)
+    stopped.set()
+    await stopping
+    async with asyncio.timeout(20):
+        with pytest.raises(NotRunning):
+            await waiting
 
 
 async def test_what_cannot_be_is_refused(cluster: Standalone, producer: Producer) -> None:

@@ -155,9 +155,13 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
         while True:
             self._check_running()  # it may have been stopped meanwhile
             left = until - self._clock.monotonic()
-            places = await self._places()
-            poll_ms = self._poll_ms(places, max(0, int(left * 1000)))
-            messages, failure = await self._look(places, max_messages, invisible_ms, poll_ms)
+            places: Sequence[Place] = []
+            try:
+                places = await self._places()
+                poll_ms = self._poll_ms(places, max(0, int(left * 1000)))
+                messages, failure = await self._look(places, max_messages, invisible_ms, poll_ms)
+            except LinkError as error:  # no name server: it may come back, or `stop` has closed the link
+                messages, failure = [], error
             if messages:
                 if renew:
                     self._renewals.begin(messages, invisible_ms)
