@@ -84,7 +84,7 @@ async def loaded(ledger: Ledger, count: int) -> None:
 
 async def load_until_refused(broker: BrokerProcess, ledger: Ledger, name: str) -> None:
     ledger.refused.clear()
-    await asyncio.wait_for(Load(broker.address, ledger).run(8, name), 60)
+    await asyncio.wait_for(Load(broker.address, ledger).run(8, name), 300)
 
 
 async def wait_until_taken(broker: BrokerProcess, ledger: Ledger, name: str) -> None:

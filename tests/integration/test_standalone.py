@@ -136,7 +136,7 @@ def test_the_fixtures_work_in_both_modes_of_pytest_asyncio(tmp_path: Path, mode:
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
     )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
