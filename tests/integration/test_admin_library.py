@@ -65,6 +65,8 @@ async def test_a_misspelt_attribute_of_a_group_is_never_passed_over(admin: Admin
     for change in (admin.create_group, admin.alter_group):
         with pytest.raises(RemoteError, match=r"unknown attribute 'lite.bind.topc'.*write one of lite.bind.topic, "):
             await change("chat", attributes=wrong)
+        with pytest.raises(UsageError, match=r"'\+lite.bind.topic' has no value.*write \+lite.bind.topic=VALUE"):
+            await change("chat", attributes="+priority.factor=3,+lite.bind.topic")
         await admin.create_group("chat")
     for wish in (wrong, right):
         with pytest.raises(ConflictError, match=f"'chat' exists without {wish[1:]}.*group alter chat"):

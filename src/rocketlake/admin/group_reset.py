@@ -19,6 +19,7 @@ from rocketlake.protocol.bodies.stats import TopicOffsets
 
 __all__ = ["GroupReset", "Target"]
 
+_KINDS = ("earliest", "latest", "time", "offset", "shift")
 _MS_DIGITS = 12
 """A number with more digits than this is a time in ms, 2001 and later; no queue holds so many messages."""
 
@@ -29,6 +30,10 @@ class Target:
 
     kind: str
     number: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise UsageError(f"the target {self.kind!r} is not known", hint="write one of " + ", ".join(_KINDS))
 
     @classmethod
     def parse(cls, text: str, now_ms: int, option: str = "to") -> Target:

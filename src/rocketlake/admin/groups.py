@@ -395,8 +395,11 @@ def _seconds(
 
 
 def _changes(text: str) -> dict[str, str]:
-    """Changes of attributes as a broker takes them; it says what is wrong with one."""
-    pairs = (each.strip().partition("=") for each in text.split(",") if each.strip())
+    """Changes of attributes as a broker takes them; it says what is wrong with one, but it takes an empty text."""
+    pairs = [each.strip().partition("=") for each in text.split(",") if each.strip()]
+    for name, _, value in pairs:
+        if name.startswith("+") and not value.strip():
+            raise UsageError(f"attribute {name.strip()!r} has no value", hint=f"write {name.strip()}=VALUE")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 

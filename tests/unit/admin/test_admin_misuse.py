@@ -88,6 +88,12 @@ async def test_wrong_kinds_inside_values(call: Callable[[Admin], Any], words: st
     assert (await refused(lambda: call(Admin(namesrv=NAMESRV)))).startswith(words)
 
 
+@pytest.mark.parametrize("kind", ["nonsense", "", None, 5])
+def test_a_target_has_a_kind(kind: Any) -> None:
+    with pytest.raises(UsageError, match="write one of earliest, latest, time, offset, shift"):
+        Target(kind, 4)
+
+
 @pytest.mark.parametrize("kind", [Admin, BlockingAdmin])
 def test_the_name_server_is_given_by_its_name(kind: Any) -> None:
     with pytest.raises(UsageError, match="too many positional") as caught:
