@@ -70,7 +70,7 @@ class Admin(AsyncForms):
 
     Every call may raise LinkError (no server answers), RemoteError (a server refuses: code, remark, address),
     UsageError (an argument of another kind) and RocketLakeError (there is no such topic, group ...); the texts name the
-    cure. Times are epoch ms.
+    cure. Times are epoch ms. No number is below 0; Int32 is one of 32 bits.
     """
 
     _twins = "rocketlake.admin.sync"
