@@ -48,9 +48,9 @@ from rocketlake.auth.user import new_password
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.checked import Int32, checked
+from rocketlake.base.settings.forms import AsyncForms
 from rocketlake.client.calls.reach import net_client
 from rocketlake.client.config import ClientConfig
-from rocketlake.client.forms import AsyncForms
 from rocketlake.client.instance import client_settings
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue

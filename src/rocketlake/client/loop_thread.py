@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Sel
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.forms import BlockingForms
+from rocketlake.base.settings.forms import BlockingForms
 
 __all__ = ["AsyncClient", "Blocking", "LoopThread", "on_loop", "takes_what", "waiting"]
 

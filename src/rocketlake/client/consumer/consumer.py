@@ -19,6 +19,7 @@ from typing import Self, Unpack
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.arguments import check_number
+from rocketlake.base.settings.forms import AsyncForms
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.filters import wanted_topics
 from rocketlake.client.consumer.group_consumer import PushSettings, spelled_out
@@ -26,7 +27,6 @@ from rocketlake.client.consumer.listener import ConsumeResult
 from rocketlake.client.consumer.push import PushConsumer
 from rocketlake.client.consumer.running import NotConsumed
 from rocketlake.client.errors import NotRunning
-from rocketlake.client.forms import AsyncForms
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import TAG

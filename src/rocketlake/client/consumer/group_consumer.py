@@ -22,13 +22,13 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.settings.arguments import check_number
+from rocketlake.base.settings.forms import AsyncForms
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.filters import check_filters
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
-from rocketlake.client.forms import AsyncForms
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, check_settings, client_settings
 from rocketlake.client.user_functions import check_function

@@ -23,11 +23,11 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.settings.arguments import check_number, listed
+from rocketlake.base.settings.forms import AsyncForms
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NoReply, NoRoute, NotRunning, TooManySends
-from rocketlake.client.forms import AsyncForms
 from rocketlake.client.hooks import NO_HOOKS, Hooks, Sending, around
 from rocketlake.client.instance import ClientInstance, check_settings, client_settings
 from rocketlake.client.member import TransactionCheck
