@@ -10,6 +10,7 @@ deleted by super users only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -41,21 +42,23 @@ class AccountRequests:
     def rows(self) -> list[Row]:
         """The rows of a dispatch table."""
         change, read = cluster(Action.UPDATE), cluster(Action.GET)
-        return [
-            Row(Code.AUTH_CREATE_USER, self._changing(self.create_user), change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_UPDATE_USER, self._changing(self.update_user), change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_DELETE_USER, self._changing(self.delete_user), change),
+        rows = [
+            Row(Code.AUTH_CREATE_USER, self.create_user, change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_UPDATE_USER, self.update_user, change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_DELETE_USER, self.delete_user, change),
             Row(Code.AUTH_GET_USER, self.get_user, read),
             Row(Code.AUTH_LIST_USER, self.list_users, read),
-            Row(Code.AUTH_CREATE_ACL, self._changing(self.put_acl), change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_UPDATE_ACL, self._changing(self.put_acl), change, body_bytes_max=_BODY_BYTES_MAX),
-            Row(Code.AUTH_DELETE_ACL, self._changing(self.delete_acl), change),
+            Row(Code.AUTH_CREATE_ACL, self.put_acl, change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_UPDATE_ACL, self.put_acl, change, body_bytes_max=_BODY_BYTES_MAX),
+            Row(Code.AUTH_DELETE_ACL, self.delete_acl, change),
             Row(Code.AUTH_GET_ACL, self.get_acl, read),
             Row(Code.AUTH_LIST_ACL, self.list_acls, read),
         ]
+        return [replace(row, handler=self._on_newest(row.handler)) for row in rows]
 
-    def _changing(self, serve: Handler) -> Handler:
-        """The file is written as a whole: what another server of this machine has put there must not be lost."""
+    def _on_newest(self, serve: Handler) -> Handler:
+        """Look at the file first. It is written as a whole, and what another server of this machine has put there must
+        not be lost; nor must a tool that asks one after the other be told what was."""
 
         def handle(request: Request) -> Reply | Held:
             self._file.refresh()
@@ -64,11 +67,12 @@ class AccountRequests:
         return handle
 
     def create_user(self, request: Request) -> Reply:
-        """AUTH_CREATE_USER."""
+        """AUTH_CREATE_USER. One that is there as it is wanted was made by a server that shares the file."""
         name = _named(request, "username")
-        if name in self._file.accounts.users:
+        user = user_of(parse(UserInfo, request.body), name)
+        if self._file.accounts.users.get(name, user) != user:
             raise UsageError(f"there is a user {name} already", hint="change it with an update")
-        return self._put_user(request, user_of(parse(UserInfo, request.body), name))
+        return self._put_user(request, user)
 
     def update_user(self, request: Request) -> Reply:
         """AUTH_UPDATE_USER: what the body leaves out stays."""

@@ -159,9 +159,12 @@ def test_a_change_keeps_what_another_server_wrote_into_the_same_file_a_moment_ag
     here = World()
     here.ask(Code.AUTH_CREATE_USER, {"password": "dave-secret"}, username="dave")
     there = World(here.files)
+    assert there.ask(Code.AUTH_LIST_ACL) is None
     here.ask(Code.AUTH_UPDATE_USER, {"userStatus": "disable"}, username="dave")
     there.ask(Code.AUTH_CREATE_USER, {"password": "erin-secret"}, username="erin")
+    here.ask(Code.AUTH_CREATE_USER, {"password": "erin-secret"}, username="erin")  # as a tool tells each server
     here.ask(Code.AUTH_CREATE_ACL, acl(), subject="User:erin")
+    assert there.ask(Code.AUTH_LIST_ACL) is not None, "a tool asks what is there before it tells"
     here.file.load()
     assert not here.file.accounts.users["dave"].is_enabled
     assert "erin" in here.file.accounts.acls
