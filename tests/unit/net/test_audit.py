@@ -87,11 +87,25 @@ async def test_the_same_refusal_is_told_once_a_second() -> None:
     world, needs = World(), on.topic(Action.PUB)
     for _ in range(5):
         world.audit.note(request(), needs, REFUSED)
-    world.audit.note(request(AccessKey="bob"), needs, REFUSED)
+    world.audit.note(request(user="bob"), needs, REFUSED)
     assert len(world.lines()) == 2
     await world.clock.run_for(1000)
     world.audit.note(request(), needs, REFUSED)
     assert len(world.lines()) == 3
+
+
+async def test_a_stranger_cannot_fill_the_files() -> None:
+    """Neither by names that he claims, nor by codes or fields: what was noted before would be rotated away."""
+    world, needs = World(), on.topic(Action.PUB)
+    for number in range(5):
+        fields = {f"{each}" + "n" * 1000: "t" * 1000 for each in range(100)}
+        code = (Code.SEND_MESSAGE, Code.PULL_MESSAGE)[number % 2]
+        world.audit.note(request(code, user=None, AccessKey=f"name {number}", **fields), needs, REFUSED)
+    assert [line["claims"] for line in world.lines()] == ["name 0"]
+    assert world.inner.size(PATH) < 16 * 1024
+    await world.clock.run_for(1000)
+    world.audit.note(request(user=None), needs, REFUSED)
+    assert [line["claims"] for line in world.lines()] == ["name 0", "alice"]
 
 
 def test_files_give_way_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:

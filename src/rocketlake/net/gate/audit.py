@@ -5,7 +5,9 @@ Must not know   handlers, the rules (rocketlake.auth).
 
 A line is one JSON object: time, user, from, request, fields, outcome, why. Bodies are not noted: they may hold secrets.
 Sends, reads and what members of a cluster tell each other are noted only when they are refused, and the same refusal
-once a second at most. A line is in the page cache when its request is answered: a power cut may take the last ones.
+once a second at most. A host from which nobody signs has one line a second, whatever it says of itself: with more, a
+stranger could have it that all lines before his are rotated away. A line is in the page cache when its request is
+answered: a power cut may take the last ones.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +34,7 @@ __all__ = ["Audit"]
 _TROUBLE: Final = "audit"
 _FILE_BYTES: Final = 16 << 20
 _FILES: Final = 5
+_FIELDS: Final = 32
 _FIELD_CHARS: Final = 200
 _SAME_SECONDS: Final = 1.0
 _SEEN_MAX: Final = 4096
@@ -51,8 +55,8 @@ class Audit:
         self._also = also
         self._file: File | None = None
         self._end = 0
-        self._refused: dict[tuple[str, str, int], float] = {}
-        """When a line told this refusal: by user, host and code."""
+        self._refused: dict[tuple[str, str, int] | str, float] = {}
+        """When a line told this refusal: by user, host and code; of somebody unknown by host alone."""
 
     def note(self, request: Request, needs: Needs, reply: Reply) -> None:
         """A request was answered. A file that cannot be written makes the health red, and stops no request."""
@@ -73,8 +77,8 @@ class Audit:
             self._also(line.rstrip(b"\n"))
 
     def _is_told(self, request: Request) -> bool:
-        now, host = self._clock.monotonic(), request.asker.remote[0]
-        key = (request.command.fields or {}).get(ACCESS_KEY, ""), host, request.code
+        now, host, user = self._clock.monotonic(), request.asker.remote[0], request.user
+        key = host if user is None else (user.name, host, request.code)
         if now - self._refused.get(key, -_SAME_SECONDS) < _SAME_SECONDS:
             return True
         if len(self._refused) >= _SEEN_MAX:
@@ -84,8 +88,8 @@ class Audit:
 
     def _told(self, request: Request, reply: Reply) -> dict[str, object]:
         fields = {
-            name: text[:_FIELD_CHARS]
-            for name, text in (request.command.fields or {}).items()
+            name[:_FIELD_CHARS]: text[:_FIELD_CHARS]
+            for name, text in islice((request.command.fields or {}).items(), _FIELDS)
             if name not in (ACCESS_KEY, SIGNATURE)
         }
         claimed = (request.command.fields or {}).get(ACCESS_KEY, "")[:_FIELD_CHARS]
