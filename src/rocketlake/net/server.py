@@ -19,8 +19,7 @@ from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Listener, Network, TcpNetwork
 from rocketlake.net.peer import Peer
-from rocketlake.net.request import Reply, Request
-from rocketlake.net.server_link import ServerLink, go_away
+from rocketlake.net.server_link import ServerLink
 from rocketlake.net.shares import Shares
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
@@ -150,9 +149,6 @@ class Server(Service):
     def expects(self, link: Peer) -> None:
         """A link asked its client something (called by the link)."""
         self._sweeper.expect(link)
-
-    def _refuse(self, request: Request) -> Reply | None:
-        return go_away(request) if self.draining else None
 
     def _make_link(self) -> ServerLink:
         return ServerLink(self, self._endpoint, self._unfinished)

@@ -95,9 +95,9 @@ class ServerLink(Link):
         return not self._owner.draining and self.held < self._limits.held
 
     def _admit(self, request: Request) -> Reply | None:
-        return (self._owner.draining and go_away(request)) or super()._admit(request)
+        return (self._owner.draining and _go_away(request)) or super()._admit(request)
 
 
-def go_away(request: Request) -> Reply | None:
+def _go_away(request: Request) -> Reply | None:
     """The answer to a request that comes while the server drains; None for clients too old to understand it."""
     return Reply(ResponseCode.GO_AWAY, remark=_GO_AWAY) if request.command.version > GO_AWAY_AFTER else None
