@@ -293,6 +293,21 @@ async def test_topic_tables_lists_and_readers(world: World) -> None:
     assert stats.GroupList.decode(readers.body_bytes).groups == ["offline", "online"]
 
 
+async def test_what_is_forbidden_to_groups_has_a_limit(world: World) -> None:
+    asker = world.asker()
+    await asker.good(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.GroupEntry(group_name="orders").encode())
+    for name, of, code in (
+        ("nobody", "T", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ("orders", "T" * 300, ResponseCode.INVALID_PARAMETER),
+    ):
+        header = admin_group.GroupForbiddenHeader(group=name, topic=of, readable=False)
+        assert (await asker.ask(Code.UPDATE_AND_GET_GROUP_FORBIDDEN, header)).code == code
+    assert world.broker.groups.forbidden_table() == {}
+    header = admin_group.GroupForbiddenHeader(group="nobody", topic="T", readable=True)
+    allowed = await asker.good(Code.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+    assert group.GroupForbidden.decode(allowed.body_bytes).readable
+
+
 async def test_a_group_is_made_changed_forbidden_and_deleted(world: World) -> None:
     asker = world.asker()
     entry = group.GroupEntry(group_name="orders", retry_max_times=3, consume_broadcast_enable=False)

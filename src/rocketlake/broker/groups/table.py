@@ -47,6 +47,8 @@ BUILTIN_GROUPS = (
 )
 READ_FORBIDDEN = 4
 """The bit for "this group may not read this topic"."""
+_FORBIDDEN_MAX = 1000
+"""Topics of one group: the file and each answer with all groups hold them."""
 
 
 class _Line(SavedLine):
@@ -146,13 +148,17 @@ class GroupTable(EntryTable):
         return self._forbidden.get(group, {}).get(topic, 0) if self._forbidden else 0
 
     def set_read_forbidden(self, group: str, topic: str, *, forbidden: bool) -> None:
-        """Forbid or allow a group to read a topic."""
-        bits = self.forbidden(group, topic)
+        """Forbid or allow a group to read a topic. Raises UsageError when it is forbidden too many."""
+        bits, topics = self.forbidden(group, topic), self._forbidden.get(group, {})
+        if forbidden and not bits and len(topics) >= _FORBIDDEN_MAX:
+            raise UsageError(
+                f"group {group} is forbidden {len(topics)} topics, and no more are kept",
+                hint="allow it topics that are gone, or use policies: `rocketlake acl deny`",
+            )
         bits = bits | READ_FORBIDDEN if forbidden else bits & ~READ_FORBIDDEN
         if bits:
             self._forbidden.setdefault(group, {})[topic] = bits
         else:
-            topics = self._forbidden.get(group, {})
             topics.pop(topic, None)
             if not topics:
                 self._forbidden.pop(group, None)

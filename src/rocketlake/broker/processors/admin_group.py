@@ -24,7 +24,7 @@ from rocketlake.broker.replicas.kept import Kept
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
-from rocketlake.model.names import check_group
+from rocketlake.model.names import check_group, check_topic
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.subscription import Subscription
 from rocketlake.net.gate.access_gate import AccessGate
@@ -150,11 +150,25 @@ class AdminGroup:
         """UPDATE_AND_GET_GROUP_FORBIDDEN: change, if the request asks for it, and tell whether the group may read."""
         header = request.header(GroupForbiddenHeader)
         changed = header.readable is not None
-        if changed:
-            self._groups.set_read_forbidden(header.group, header.topic, forbidden=not header.readable)
+        if header.readable:
+            self._groups.set_read_forbidden(header.group, header.topic, forbidden=False)
+        elif changed:
+            self._forbid(header.group, header.topic)
         readable = not self._groups.forbidden(header.group, header.topic) & READ_FORBIDDEN
         reply = Reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable).encode())
         return self._answer_when_saved(request, reply) if changed else reply
+
+    def _forbid(self, group: str, topic: str) -> None:
+        """RemoteError for names that are none: with them nothing would be forbidden, and the table would grow."""
+        if self._groups.find(group) is None:
+            raise RemoteError(
+                f"No group in this broker. group: {group}", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            )
+        try:
+            check_topic(topic)
+            self._groups.set_read_forbidden(group, topic, forbidden=True)
+        except UsageError as error:
+            raise RemoteError(str(error), code=ResponseCode.INVALID_PARAMETER) from None
 
     def consumer_connections(self, request: Request) -> ReplySteps:
         """GET_CONSUMER_CONNECTION_LIST."""

@@ -7,7 +7,7 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.errors import StoreError
+from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.broker.groups.table import BUILTIN_GROUPS, READ_FORBIDDEN, GroupTable
 from rocketlake.model.group import GroupConfig
 
@@ -70,6 +70,18 @@ def test_reading_a_topic_can_be_forbidden_and_allowed_again() -> None:
     table.set_read_forbidden("g", "T", forbidden=False)
     assert table.forbidden("g", "T") == 0
     assert table.forbidden_table() == {}
+
+
+def test_a_group_is_forbidden_a_bounded_number_of_topics() -> None:
+    table = make_table()
+    for number in range(1000):
+        table.set_read_forbidden("g", f"T{number}", forbidden=True)
+    with pytest.raises(UsageError, match="is forbidden 1000 topics, and no more are kept"):
+        table.set_read_forbidden("g", "U", forbidden=True)
+    table.set_read_forbidden("g", "T7", forbidden=True)
+    table.set_read_forbidden("g", "T8", forbidden=False)
+    table.set_read_forbidden("g", "U", forbidden=True)
+    assert table.forbidden("g", "U") == READ_FORBIDDEN
 
 
 def test_a_saved_table_comes_back() -> None:
