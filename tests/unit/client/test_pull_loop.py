@@ -142,6 +142,17 @@ async def test_messages_are_handed_over_and_the_next_pull_follows_at_once(stage:
     assert [offset for offset, _ in it.pulls] == [0, 2, 3]
 
 
+async def test_a_queue_goes_on_behind_an_error_that_nobody_foresaw(
+    stage: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = stage()
+    await it.run(found(0), ValueError("of a bug"), found(1))
+    assert it.submitted == [0]
+    await it.clock.run_for(it.plan.config.error_pause_ms)
+    assert it.submitted == [0, 1]
+    assert [record.exc_info is not None for record in caplog.records if "it goes on" in record.message] == [True]
+
+
 async def test_pulls_that_bring_messages_are_counted(stage: MakeStage) -> None:
     it = stage()
     it.rates.begin(it.clock.monotonic())

@@ -80,7 +80,11 @@ class PullLoop:
                 held.last_pull = clock.monotonic()
                 await clock.sleep(pause or NOT_READY_SECONDS)
                 continue
-            pause = await self._pull(subscription)
+            try:
+                pause = await self._pull(subscription)
+            except Exception as error:  # the queue must go on, also behind a bug
+                self._plan.warnings.error(f"bug {held.queue}", error, "pulling %s failed, it goes on", held.queue)
+                pause = self._plan.config.error_pause_ms / 1000
             if pause and not held.dropped:
                 await clock.sleep(pause)
 

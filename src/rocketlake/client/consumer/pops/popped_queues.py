@@ -132,7 +132,11 @@ class PoppedQueues:
             elif popped.count > self._config.pop_queue_messages_max:
                 await self._clock.sleep(self._config.flow_control_pause_ms / 1000)
             else:
-                pause = await self._pop(popped, subscription)
+                try:
+                    pause = await self._pop(popped, subscription)
+                except Exception as error:  # the queue must go on, also behind a bug
+                    self._warnings.error(f"bug {popped.queue}", error, "popping %s failed, it goes on", popped.queue)
+                    pause = self._config.error_pause_ms / 1000
                 if pause and not popped.dropped:
                     await self._clock.sleep(pause)
 
