@@ -57,7 +57,7 @@ demo: install    ## the main job: 336,776 flights through the broker into a Spar
 etcd: install    # the peer of the controllers' tests, a release that the product takes
 	@$(BIN)/python progress.py "building etcd, two minutes the first time" $(VENV)/etcd.log $(BIN)/python -m interop.etcd
 
-test: check etcd ## lint, types and contracts; the short tier of the tests, of every room; 17 to 21 minutes
+test: check etcd ## lint, types, contracts and rules; the short tier of the tests, of every room; 17 to 21 minutes
 	$(PYTEST) -m "not long" --durations=20
 
 test-long: install etcd ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; half an hour and more
@@ -108,11 +108,12 @@ busy-failovers: install etcd ## the same with consumers, transactions, delayed m
 spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each
 	ROCKETLAKE_SPARK_KILLS=$(or $(SEEDS),200) $(BIN)/python -m pytest tests/crash/test_spark_kills.py -q -s
 
-check: install   ## lint, types, import contracts
+check: install   ## lint, types, import contracts, the rules of the tree (tests/tidy); two minutes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(PYTEST) tests/tidy -q
 
 spark-contract: install ## the facts we rely on and the source's tests on another Spark release (SPARK=4.2.1)
 	@test -x .cache/spark-$(SPARK)/bin/python || { echo "==> PySpark $(SPARK) in .cache"; $(BIN)/python -m venv .cache/spark-$(SPARK); }

@@ -117,7 +117,7 @@ def test_both_let_the_same_requests_in(
     if code == BATCH_ACK:
         fields, body = {}, ack_body(named)
     elif code == ACK:
-        # Numbers that are none are refused by the gate, and by whoever reads the header behind the kernel.
+        # Numbers that are none are refused by the gate, and by the reader of the header behind the kernel.
         more |= {"queueId": "0", "extraInfo": "0 1 1 0 0 b 0 0", "offset": "0"}
     fields = signed(fields | more, body, secret, name)
     if change == "value":
