@@ -12,6 +12,7 @@ from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.pipeline.serving.alone import only_service
 from rocketlake.spark.pipeline.serving.lags import TableLags
 from rocketlake.spark.pipeline.serving.plan import ServePlan, pipeline_of
+from rocketlake.spark.pipeline.serving.reached import Reached
 from rocketlake.spark.pipeline.serving.table_turns import TableTurns
 from rocketlake.spark.pipeline.serving.wanted import (
     WantedTable,
@@ -107,6 +108,48 @@ def test_a_table_has_a_turn_when_there_is_something_to_read(tmp_path: Path) -> N
     pauses = [table.fail(UsageError("no"), 100.0) for _ in range(8)]
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
     assert (table.is_due(399.0), table.is_due(400.0)) == (False, True)
+
+
+A0, B0 = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 0)
+
+
+def turn(reached: Reached, read: dict[MessageQueue, int]) -> bool:
+    """A turn that reads so far; True if another one is due behind it."""
+    reached.begin()
+    reached.finish(read)
+    return reached.is_behind()
+
+
+def test_a_table_is_behind_until_a_turn_has_read_what_a_look_saw() -> None:
+    reached = Reached()
+    assert turn(reached, {})  # nobody knows what there is
+    reached.look({A0: 5, B0: 0})
+    assert not turn(reached, {A0: 5})
+    reached.look({A0: 5, B0: 1})
+    assert reached.is_behind()
+    turn(reached, {A0: 5, B0: 2})
+    reached.look({A0: 5, B0: 2})
+    assert not reached.is_behind()
+    reached.look({A0: 3, B0: 2})
+    assert reached.is_behind()
+
+
+@pytest.mark.parametrize("is_seen", ["during the turn", "behind it"])
+def test_what_a_broker_holds_that_left_during_a_turn_is_read_when_it_is_back(is_seen: str) -> None:
+    reached = Reached()
+    reached.look({A0: 5, B0: 7})
+    reached.begin()
+    if is_seen == "during the turn":
+        reached.look({A0: 5})
+    reached.finish({A0: 5})
+    if is_seen == "behind it":
+        reached.look({A0: 5})
+    assert not reached.is_behind()
+    reached.look({A0: 5, B0: 7})
+    assert reached.is_behind()
+    assert not turn(reached, {B0: 7})
+    reached.look({A0: 5, B0: 7})
+    assert not reached.is_behind()
 
 
 def test_a_second_service_with_the_same_checkpoints_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """One topic's table, kept by turns: each turn is a streaming query that reads what is there, commits it and ends.
 
-Owns        the state of one table: its query, what it has reached, its failures and pauses.
+Owns        the state of one table: its query, its failures and pauses; what it has reached (reached.py).
 Must not know   other topics, how many turns run at once (supervisor.py).
 
 A query that ran all the time would hold a Python process of its own on the driver. Turns hold one while they run, so a
@@ -11,7 +11,6 @@ promises: each row once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -20,13 +19,12 @@ from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.pipeline.runner import PipelineRun
 from rocketlake.spark.pipeline.serving.lags import TableLags
 from rocketlake.spark.pipeline.serving.plan import ServePlan, pipeline_of, refuse_lost_checkpoint
+from rocketlake.spark.pipeline.serving.reached import Offsets, Reached
 from rocketlake.spark.pipeline.serving.wanted import WantedTable
 from rocketlake.spark.pipeline.spark_errors import cause
 from rocketlake.spark.progress.lag import read_report
 
 __all__ = ["TableTurns", "reason"]
-
-Offsets = Mapping[MessageQueue, int]
 
 _PAUSE_SECONDS = 5.0
 _PAUSE_SECONDS_MAX = 300.0
@@ -46,9 +44,7 @@ class TableTurns:
         self.waits_since = 0.0
         self._not_before = 0.0
         self._is_asked = False
-        self._newest: Offsets | None = None
-        self._reached: dict[MessageQueue, int] | None = None
-        self._aim: Offsets | None = None
+        self._reached = Reached()
         self._run: PipelineRun | None = None
         self._runs = False
 
@@ -59,21 +55,19 @@ class TableTurns:
 
     def ask(self, newest: Offsets | None, lags: TableLags) -> None:
         """A look has seen that the topic has come so far; None: its brokers did not say. A turn may follow."""
-        self._newest, self._is_asked = newest, True
-        if newest is not None and self._reached is not None and not self._runs:
-            lags.seen(self.topic, self._reached, newest)
+        self._reached.look(newest)
+        self._is_asked = True
+        if not self._runs:
+            self._tell(lags)
 
     def is_due(self, now: float) -> bool:
-        """True if there is something to read, or if nobody knows. A topic that shrank is due: its turn says why."""
-        if self._runs or not self._is_asked or now < self._not_before:
-            return False
-        if self._reached is None or self._newest is None:
-            return True
-        return any(self._reached.get(queue, 0) != end for queue, end in self._newest.items())
+        """True if there is something to read, or if nobody knows."""
+        return not self._runs and self._is_asked and now >= self._not_before and self._reached.is_behind()
 
     def begin(self, spark: SparkSession, plan: ServePlan) -> None:
         """Start a turn. RocketLakeError, or an error of Spark's, if it cannot start."""
-        self._is_asked, self._aim = False, self._newest
+        self._is_asked = False
+        self._reached.begin()
         if self._run is None:
             refuse_lost_checkpoint(plan, self.wanted)
             self._run = PipelineRun(spark, pipeline_of(plan, self.wanted))
@@ -96,18 +90,20 @@ class TableTurns:
         self._run.check()
         self._run.report_to(lags.add)  # Spark's own reports may come later
         self.failures, self.waits_since, self.turns = 0, now, self.turns + 1
-        reached = dict(self._aim or {})
+        read: dict[MessageQueue, int] = {}
         for query in self._run.queries.values():
             for progress in query.recentProgress:
                 report = read_report(json.loads(progress.json))
                 self.rows += report.rows
                 for (_, topic, *place), end in report.end.items():
                     if topic == self.topic and len(place) == 2:
-                        queue = MessageQueue(topic, place[0], int(place[1]))
-                        reached[queue] = max(reached.get(queue, 0), end)
-        self._reached = reached if self._aim is not None else None
-        if self._newest is not None and self._reached is not None:
-            lags.seen(self.topic, self._reached, self._newest)
+                        read[MessageQueue(topic, place[0], int(place[1]))] = end
+        self._reached.finish(read)
+        self._tell(lags)
+
+    def _tell(self, lags: TableLags) -> None:
+        if self._reached.newest is not None and self._reached.ends is not None:
+            lags.seen(self.topic, self._reached.ends, self._reached.newest)
 
     def fail(self, error: Exception, now: float) -> float:
         """A turn could not start, or ended with an error: plan anew, after this pause."""
