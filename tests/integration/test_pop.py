@@ -203,6 +203,16 @@ async def test_acknowledged_messages_never_come_again(client: PopClient, broker:
     await until(lambda: bool(broker.offsets.queues("CID_RMQ_SYS_REVIVE_GROUP", topic)))
 
 
+@pytest.mark.parametrize("properties", ["", "DELAY\x011\x02"])
+async def test_records_of_the_revive_topic_are_the_brokers_own(
+    client: PopClient, broker: Broker, properties: str
+) -> None:
+    topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    answer = await client.ask(Code.SEND_MESSAGE_V2, send_header(topic, 0, properties), b"{}")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert broker.store.max_offset(topic, 0) == 0
+
+
 async def test_many_messages_are_acknowledged_together(client: PopClient) -> None:
     await send(client, *"abcd")
     popped = await client.pop(IN_TIME_MS)

@@ -12,7 +12,7 @@ import re
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.arguments import check_kind
-from rocketlake.model.topic import NOT_SENDABLE_TOPICS, REPLY_TOPIC_ENDING, SYSTEM_TOPICS
+from rocketlake.model.topic import NOT_SENDABLE_TOPICS, REPLY_TOPIC_ENDING, REVIVE_LOG_PREFIX, SYSTEM_TOPICS
 
 __all__ = [
     "DEAD_LETTER_GROUP",
@@ -136,8 +136,9 @@ def is_system_topic(topic: str) -> bool:
 
 
 def is_sendable_topic(topic: str) -> bool:
-    """True if clients may send to this topic."""
-    return topic not in NOT_SENDABLE_TOPICS
+    """True if clients may send to this topic. Unlike Apache's brokers we forbid them the revive topic: with a record
+    there a producer could have other groups miss what they have popped."""
+    return topic not in NOT_SENDABLE_TOPICS and not topic.startswith(REVIVE_LOG_PREFIX)
 
 
 def is_system_group(group: str) -> bool:

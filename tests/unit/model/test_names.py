@@ -47,7 +47,8 @@ def test_system_names():
     for topic in ("TBW102", "SCHEDULE_TOPIC_XXXX", "rmq_sys_anything", "SELF_TEST_TOPIC"):
         assert names.is_system_topic(topic)
     assert not names.is_system_topic("TopicTest")
-    assert not names.is_sendable_topic("SCHEDULE_TOPIC_XXXX")
+    for topic in ("SCHEDULE_TOPIC_XXXX", "rmq_sys_REVIVE_LOG_DefaultCluster"):
+        assert not names.is_sendable_topic(topic)
     assert names.is_sendable_topic("TBW102")
     assert names.is_system_group("CID_RMQ_SYS_x")
     assert names.is_system_group("TOOLS_CONSUMER")
