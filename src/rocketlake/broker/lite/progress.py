@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from rocketlake.broker.lite.light_queues import LightQueues
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.pop.order_table import STALE, OrderTable
+from rocketlake.broker.pop.order_table import OrderTable
 from rocketlake.model.lite import LITE_QUEUE, light_queue, split_light_queue
 from rocketlake.protocol.bodies.lite import LiteOffset, LiteOffsetKind
 
@@ -54,12 +54,7 @@ class LiteProgress:
 
     def acknowledge(self, key: OrderKey, number: int, pop_ms: int) -> int:
         """The message is done with: STALE, ILLEGAL, or the number that the group goes on with."""
-        next_number = self.next_number(key)
-        if number < next_number:
-            return STALE
-        if not self.orders.tries(key) and number != next_number:
-            return STALE  # handed out before a start, perhaps with others that come before it
-        found = self.orders.acknowledge(key, number, pop_ms)
+        found = self.orders.acknowledge(key, number, pop_ms, self.next_number(key))
         if found >= 0:
             self._offsets.commit(*key, found)
             if self.orders.handed(key) < 0:

@@ -7,6 +7,10 @@ Rules: RocketMQ's ConsumerOrderInfoManager. Who asks again with the same attempt
 was lost. The table is saved from time to time and not copied to slaves: after a crash or another master a queue is
 free, and hands out again from the committed offset, in order.
 
+Departure: a message of a pop that the table does not know, of before a crash perhaps, moves its group only if it is the
+next one. Apache's broker, which does not know either what was popped with it, moves the group behind it, over those
+that are open.
+
 Bytes: docs/internals/store_layout.md.
 """
 
@@ -25,7 +29,7 @@ from rocketlake.protocol.bodies.body import Entry, convert, to_json
 __all__ = ["ILLEGAL", "STALE", "OrderTable"]
 
 STALE = -2
-"""The acknowledgement belongs to an earlier pop."""
+"""The acknowledgement belongs to an earlier pop, or one that is not known: it moves no group."""
 ILLEGAL = -1
 """The message is not in flight."""
 _KEPT_MS = 24 * 3_600_000
@@ -79,10 +83,6 @@ class OrderTable(SavedTable):
         """Groups and queues that were popped in order."""
         return iter(self._in_flight)
 
-    def knows(self, key: _Key) -> bool:
-        """False if the queue was not popped in order, or if that is not known any more: it was so before a crash."""
-        return key in self._in_flight
-
     def blocked_until(self, key: _Key, attempt_id: str | None) -> int:
         """When the queue hands out again, ms; 0: now, also for the attempt that has its messages."""
         flight = self._in_flight.get(key)
@@ -113,11 +113,16 @@ class OrderTable(SavedTable):
         each = [f"{NO_RETRY} qo{queue_id}%{offset} {count}" for offset, count in counts.items() if count]
         return [*each, f"{NO_RETRY} {queue_id} {min(counts.values())}"]
 
-    def acknowledge(self, key: _Key, offset: int, pop_ms: int) -> int:
-        """The offset to commit: the first one that is not acknowledged; or STALE, or ILLEGAL."""
+    def acknowledge(self, key: _Key, offset: int, pop_ms: int, committed: int) -> int:
+        """The offset to commit: the first one that is not acknowledged; or STALE, or ILLEGAL.
+
+        `committed`: the offset that is committed now.
+        """
+        if offset < committed:
+            return STALE
         flight = self._in_flight.get(key)
-        if flight is None:
-            return offset + 1
+        if flight is None:  # messages before this one may have been popped with it, and be open: all come again
+            return offset + 1 if offset == committed else STALE
         if flight.pop_ms != pop_ms:
             return STALE
         offsets = flight.offsets

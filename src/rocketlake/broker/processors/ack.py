@@ -6,9 +6,6 @@ Must not know   the form of the records (pop/revive_log.py), when messages come 
 Departure: the answer waits until the record is as safe as a send, and says so if it is not. After it the consumer is
 done with the message. Apache answers "done" also when the record could not be stored.
 
-Departure: a message that was popped in order before a crash moves its group only if it is the next one. Apache's
-broker, which does not know either what was popped with it, moves the group behind it, over those that are open.
-
 A new invisible time is a new check point, and an acknowledgement of the old one, in this order: between the two a crash
 has the message come twice, and never not at all.
 """
@@ -191,12 +188,7 @@ class Ack:
 
     def _ack_in_order(self, key: tuple[str, str, int], offset: int, pop_ms: int) -> Reply:
         """A message that was popped in order: the group goes on behind it, or the queue is free again."""
-        committed = max(0, self._offsets.query(*key))
-        if offset < committed:
-            return Reply()
-        if offset > committed and not self._orders.knows(key):
-            return Reply()  # handed out before a start, perhaps with others before it that are open: all come again
-        next_offset = self._orders.acknowledge(key, offset, pop_ms)
+        next_offset = self._orders.acknowledge(key, offset, pop_ms, max(0, self._offsets.query(*key)))
         if next_offset == ILLEGAL:
             return Reply(ResponseCode.MESSAGE_ILLEGAL, remark=f"offset {offset} is not in flight")
         if next_offset != STALE and not self._offsets.has_reset(*key):
