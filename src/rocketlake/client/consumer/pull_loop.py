@@ -80,11 +80,7 @@ class PullLoop:
                 held.last_pull = clock.monotonic()
                 await clock.sleep(pause or NOT_READY_SECONDS)
                 continue
-            try:
-                pause = await self._pull(subscription)
-            except Exception as error:  # the queue must go on, also behind a bug
-                self._plan.warnings.error(f"bug {held.queue}", error, "pulling %s failed, it goes on", held.queue)
-                pause = self._plan.config.error_pause_ms / 1000
+            pause = await pause_behind(self._pull(subscription), held.queue, self._plan.config, self._plan.warnings)
             if pause and not held.dropped:
                 await clock.sleep(pause)
 
@@ -198,6 +194,20 @@ class PullLoop:
         if wanted := wanted_of(messages, subscription):
             self._held.add(wanted)
             self._plan.submit(self._held, wanted)
+
+
+async def pause_behind(
+    read: Awaitable[float], queue: MessageQueue, config: ConsumerConfig, warnings: RareWarnings
+) -> float:
+    """The pause in seconds that this pull or pop of a queue asks for.
+
+    The queue must go on, also behind an error that nobody foresaw: it is logged, and the pause is that behind an error.
+    """
+    try:
+        return await read
+    except Exception as error:  # a bug of ours, or a hook of the user
+        warnings.error(f"bug {queue}", error, "reading %s failed, it goes on", queue)
+        return config.error_pause_ms / 1000
 
 
 async def first_unseen(

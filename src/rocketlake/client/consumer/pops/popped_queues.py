@@ -22,7 +22,12 @@ from rocketlake.client.config import ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.damage import Damage
 from rocketlake.client.consumer.pops.access import PopAccess
 from rocketlake.client.consumer.pops.acks import Acks
-from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, NOT_READY_SECONDS, wanted_of
+from rocketlake.client.consumer.pull_loop import (
+    BROKER_FLOW_CONTROL_SECONDS,
+    NOT_READY_SECONDS,
+    pause_behind,
+    wanted_of,
+)
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -132,11 +137,7 @@ class PoppedQueues:
             elif popped.count > self._config.pop_queue_messages_max:
                 await self._clock.sleep(self._config.flow_control_pause_ms / 1000)
             else:
-                try:
-                    pause = await self._pop(popped, subscription)
-                except Exception as error:  # the queue must go on, also behind a bug
-                    self._warnings.error(f"bug {popped.queue}", error, "popping %s failed, it goes on", popped.queue)
-                    pause = self._config.error_pause_ms / 1000
+                pause = await pause_behind(self._pop(popped, subscription), popped.queue, self._config, self._warnings)
                 if pause and not popped.dropped:
                     await self._clock.sleep(pause)
 
