@@ -131,13 +131,14 @@ class GroupTable(EntryTable):
 
     def delete(self, name: str) -> bool:
         """Forget a group and its forbidden topics; True if there was one."""
-        self._forbidden.pop(name, None)
+        forbidden = self._forbidden.pop(name, None)
         self.unsaved.discard(name)
-        if name not in self._groups:
-            return False
-        self._remove(name)
-        self._note_change()
-        return True
+        is_known = name in self._groups
+        if is_known:
+            self._remove(name)
+        if is_known or forbidden:
+            self._note_change()
+        return is_known
 
     def all(self) -> dict[str, GroupConfig]:
         """Every group by name (a copy of the table), in order of creation."""

@@ -108,6 +108,18 @@ def test_a_deleted_group_is_gone_with_what_it_was_forbidden() -> None:
     assert table.forbidden("orders", "T") == 0
 
 
+def test_what_a_group_was_forbidden_is_gone_from_the_file_though_the_group_was_not_there() -> None:
+    files = MemoryFiles()
+    table = make_table(files)
+    table.set_read_forbidden("orders", "T", forbidden=True)
+    table.save()
+    assert not table.delete("orders")
+    table.save()
+    again = make_table(files)
+    again.load()
+    assert again.forbidden("orders", "T") == 0
+
+
 def test_a_file_that_is_json_but_no_group_table_says_so() -> None:
     files = MemoryFiles()
     files.make_dirs(PATH.parent)
