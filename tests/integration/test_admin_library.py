@@ -75,6 +75,16 @@ async def test_a_misspelt_attribute_of_a_group_is_never_passed_over(admin: Admin
     assert await admin.create_group("chat", attributes=right) == []
 
 
+async def test_a_group_is_created_with_attributes_not_without(admin: Admin) -> None:
+    await admin.create_group("there")
+    for group in ("there", "new"):
+        for wrong in ("-priority.factor", "priority.factor"):
+            with pytest.raises(UsageError, match=rf"'{wrong}' of a group.*no \+.*alter {group} -a -NAME`"):
+                await admin.create_group(group, attributes=f"+lite.bind.topic=a,{wrong}")
+        with pytest.raises(UsageError, match=r"'\+priority.factor' is given twice"):
+            await admin.create_group(group, attributes="+priority.factor=3,+priority.factor=4")
+
+
 async def test_a_group_is_made_read_set_back_and_deleted(admin: Admin, cluster: Standalone) -> None:
     namesrv = cluster.namesrv_address
     assert await admin.create_group("billing", tries=3) == ["broker-a"]

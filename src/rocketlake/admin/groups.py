@@ -138,16 +138,23 @@ class ClusterGroups:
         `attributes`: `+a=1,+b=2`. ConflictError if it exists without what is given.
         """
         check_group(group)
+        changes = _changes(attributes)
+        for name in changes:
+            if not name.startswith("+"):
+                raise UsageError(
+                    f"attribute {name!r} of a group to be created has no +",
+                    hint=f"write +NAME=VALUE; `rocketlake group alter {group} -a -NAME` removes one",
+                )
         there = await self.settings(group)
         for broker, entry in there.items():
-            if lacking := _lacking(entry, tries, _changes(attributes)):
+            if lacking := _lacking(entry, tries, changes):
                 raise ConflictError(
                     f"group {group!r} exists without {lacking}",
                     where=broker,
                     hint=f"`rocketlake group alter {group}` changes it",
                 )
         missing = [broker for broker in await self._cluster.masters() if broker not in there]
-        entry = GroupEntry(group_name=group, attributes=_changes(attributes))
+        entry = GroupEntry(group_name=group, attributes=changes)
         entry.retry_max_times = entry.retry_max_times if tries is None else tries
         await self.put(dict.fromkeys(missing, entry))
         return missing
@@ -395,19 +402,23 @@ def _seconds(
 
 
 def _changes(text: str) -> dict[str, str]:
-    """Changes of attributes as a broker takes them; it says what is wrong with one, but it takes an empty text."""
-    pairs = [each.strip().partition("=") for each in text.split(",") if each.strip()]
-    for name, _, value in pairs:
-        if name.startswith("+") and not value.strip():
-            raise UsageError(f"attribute {name.strip()!r} has no value", hint=f"write {name.strip()}=VALUE")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    """Changes of attributes as a broker takes them. It says what else is wrong with one; these two it cannot see."""
+    changes: dict[str, str] = {}
+    for each in filter(None, map(str.strip, text.split(","))):
+        name, value = (part.strip() for part in each.partition("=")[::2])
+        if name.startswith("+") and not value:
+            raise UsageError(f"attribute {name!r} has no value", hint=f"write {name}=VALUE")
+        if name in changes:
+            raise UsageError(f"attribute {name!r} is given twice", hint="give each attribute once")
+        changes[name] = value
+    return changes
 
 
-def _lacking(entry: GroupEntry, tries: int | None, changes: Mapping[str, str]) -> str:
-    """What a group that exists does not have of these wishes."""
+def _lacking(entry: GroupEntry, tries: int | None, added: Mapping[str, str]) -> str:
+    """What a group that exists does not have of these wishes. `added`: `+name` -> value."""
     if tries not in (None, entry.retry_max_times):
         return f"tries={tries}, with {entry.retry_max_times}"
-    unmet = [f"{name[1:]}={value}" for name, value in changes.items() if entry.attributes.get(name[1:]) != value]
+    unmet = [f"{name[1:]}={value}" for name, value in added.items() if entry.attributes.get(name[1:]) != value]
     return ", ".join(unmet)
 
 

@@ -39,15 +39,6 @@ __all__ = ["app"]
 app = CommandTree(help="List consumer groups, show their lag, create, alter and delete them, set them back.")
 
 Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False)]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attribute",
-        "-a",
-        help="+NAME=VALUE or -NAME, such as +lite.bind.topic=TOPIC; may be repeated.",
-        show_default=False,
-    ),
-]
 
 
 @app.command("list")
@@ -208,7 +199,15 @@ def create(
             show_default=False,
         ),
     ] = None,
-    attribute: Attributes = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            "-a",
+            help="+NAME=VALUE, such as +lite.bind.topic=TOPIC; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Create a group on every broker that lacks it. A group that exists is never changed: see `group alter`.
@@ -272,7 +271,10 @@ def alter(
         ),
     ] = None,
     levels: Annotated[bool, typer.Option("--levels", help="The pauses of the broker's delay levels again.")] = False,
-    attribute: Attributes = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", "-a", help="+NAME=VALUE or -NAME; may be repeated.", show_default=False),
+    ] = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Change how often and when messages that the group could not handle come again, or attributes, on every broker.
