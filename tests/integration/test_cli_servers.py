@@ -211,6 +211,42 @@ def test_up_takes_settings_of_a_broker_conf(start: Start) -> None:
 
 
 @pytest.mark.long
+def test_the_commands_that_up_shows_work_when_users_are_asked_for(start: Start, tmp_path: Path) -> None:
+    words = ("up", "--namesrv-port", "0", "--broker-port", "0", "--set", "authenticationEnabled=true")
+    process = start(*words, "--dir", "my data")
+    assert str(tmp_path / "my data" / "admin_password") in read_until(process, "^  users .*").group()
+    steps = steps_of(process)
+    assert steps[0].startswith("  export ROCKETMQ_ACCESS_KEY=admin ROCKETMQ_SECRET_KEY=")
+    consume = steps[1] + " --from earliest --count 1"
+    done = as_typed([steps[0], steps[2], consume, steps[3]], tmp_path)
+    assert (done.returncode, "hello" in done.stdout, "orders" in done.stdout) == (0, True, True), done.stderr
+
+    first = '{"username":"root","password":"a-secret-of-mine"}'
+    process = start(*words, "--dir", "other", "--metrics-port", "0", "--set", f"initAuthenticationUser={first}")
+    read_until(process, "^  users .*FILE below has the lines accessKey: NAME and secretKey: KEY")
+    (tmp_path / "FILE").write_text("accessKey: root\nsecretKey: a-secret-of-mine\n")
+    done = as_typed(steps_of(process)[-1:], tmp_path)
+    assert (done.returncode, "no topics yet" in done.stdout + done.stderr) == (0, True), done.stderr
+
+
+def steps_of(process: subprocess.Popen[str]) -> list[str]:
+    """The lines that `rocketlake up` has one try."""
+    assert process.stdout is not None
+    read_until(process, "^Try, in another terminal:")
+    return list(iter(lambda: process.stdout.readline().rstrip(), ""))  # type: ignore[union-attr]
+
+
+def as_typed(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """These lines in one shell, in which `rocketlake` is the one under test."""
+    own = f'rocketlake() {{ {sys.executable} -m rocketlake "$@"; }}\nset -e\n'
+    script = own + "\n".join(lines)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(
+        ["sh", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+@pytest.mark.long
 def test_a_folder_that_is_a_file_is_named_with_its_option(start: Start, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
     output, _ = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0").communicate(timeout=100)

@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake import ClientConfig
+from rocketlake.admin import Admin
+from rocketlake.auth.credentials import Credentials
+from rocketlake.base.errors import RemoteError
 from rocketlake.cli import kept_process as module
 from rocketlake.cli.supervisor import Supervisor
 
@@ -76,6 +80,21 @@ async def test_each_broker_of_the_group_serves_grpc_at_a_port_of_its_own(tmp_pat
     supervisor = Supervisor(tmp_path, 2, namesrv_port=0, broker_port=0, settings=settings, say=print)
     async with supervisor:
         assert [broker.grpc for broker in supervisor.brokers] == [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+
+
+@pytest.mark.long
+async def test_all_servers_of_the_group_know_the_same_users(tmp_path: Path) -> None:
+    settings = {"authenticationEnabled": "true", "authorizationEnabled": "true"}
+    supervisor = Supervisor(tmp_path, 2, namesrv_port=0, broker_port=0, settings=settings, say=print)
+    async with supervisor:
+        secret = (tmp_path / "admin_password").read_text().strip()
+        namesrv = supervisor.name_server.address
+        known = ClientConfig(credentials=Credentials("admin", secret))
+        async with Admin(namesrv=namesrv, client_config=known) as admin:
+            assert len((await admin.create_user("alice")).servers) == 3  # at the name server, too
+        async with Admin(namesrv=namesrv) as stranger:
+            with pytest.raises(RemoteError, match="only signed requests"):
+                await stranger.topics()
 
 
 def two_free_ports() -> int:

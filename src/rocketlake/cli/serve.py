@@ -13,7 +13,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -25,6 +25,7 @@ from rocketlake.cli.output import run
 
 if TYPE_CHECKING:
     from rocketlake.broker.broker import Broker
+    from rocketlake.cli.first_steps import FirstSteps
     from rocketlake.net.http.settings import MetricsChoice
 
 __all__ = ["broker", "brokers", "namesrv", "proxy", "serve_until_told", "up"]
@@ -99,6 +100,7 @@ def up(
         return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
+    from rocketlake.cli.first_steps import FirstSteps
     from rocketlake.cli.given import check_ports, grpc_port, grpc_ports, make_folder, metrics_ports, settings_of
     from rocketlake.standalone import Standalone
 
@@ -119,7 +121,7 @@ def up(
         server, grpc_address = _with_proxy(standalone, lambda: standalone.broker, grpc >= 0)
 
         def ready() -> None:
-            at, tls = _at(standalone.namesrv_address), _encrypting(given)
+            steps = FirstSteps(standalone.namesrv_address, given, folder)
             typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
             typer.echo(f"  build         {build_line()}")
             typer.echo(f"  name server   {standalone.namesrv_address}")
@@ -130,11 +132,7 @@ def up(
                 typer.echo(f"  metrics       http://{address}/metrics  (health: /health)")
                 typer.echo(f"                http://{standalone.name_server.monitor.address}/metrics  (name server)")
             typer.echo(f"  files         {folder.resolve()}")
-            typer.echo("\nTry, in another terminal:")
-            typer.echo(f"  rocketlake{tls} consume orders{at}")
-            typer.echo(f'  rocketlake{tls} produce orders "hello"{at}')
-            typer.echo(f"  rocketlake{tls} topic list{at}")
-            typer.echo("\nCtrl-C stops it; the messages stay.")
+            _say_steps(steps, "topic", "list")
 
         options = dict.fromkeys(metrics, "--metrics-port") | {namesrv_port: "--namesrv-port"}
         options[grpc] = "--set grpcServerPort"
@@ -157,6 +155,7 @@ def _up_with_replicas(
     began = time.perf_counter()
     namesrv_port, broker_port, metrics_port = ports
     from rocketlake.cli.build import build_line
+    from rocketlake.cli.first_steps import FirstSteps
     from rocketlake.cli.given import check_ports, make_folder, metrics_ports, settings_of
     from rocketlake.cli.kept_process import ports_of_brokers
     from rocketlake.cli.supervisor import Supervisor
@@ -178,7 +177,7 @@ def _up_with_replicas(
 
         def ready() -> None:
             namesrv = supervisor.name_server
-            at, tls = _at(namesrv.address), _encrypting(given)
+            steps = FirstSteps(namesrv.address, given, folder)
             typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
             typer.echo(f"  build         {build_line()}")
             typer.echo(f"  name server   {namesrv.address}  (with the controller; process {namesrv.pid})")
@@ -191,25 +190,20 @@ def _up_with_replicas(
                 if server.metrics:
                     typer.echo(f"  metrics       http://{server.metrics}/metrics  ({server.name})")
             typer.echo(f"  files, logs   {folder.resolve()}")
-            typer.echo("\nTry, in another terminal:")
-            typer.echo(f"  rocketlake{tls} consume orders{at}")
-            typer.echo(f'  rocketlake{tls} produce orders "hello"{at}')
-            typer.echo(f"  rocketlake{tls} replicas show {supervisor.group}{at}")
-            typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (if it is the master, another one becomes it)")
-            typer.echo("\nCtrl-C stops it; the messages stay.")
+            death = f"  kill -9 {supervisor.brokers[0].pid}     (if it is the master, another one becomes it)"
+            _say_steps(steps, "replicas", "show", supervisor.group, more=(death,))
 
         run(serve_until_told(supervisor, ready, logs, lambda _: "--broker-port", "host"))
 
 
-def _at(namesrv: str) -> str:
-    """The option of a command that asks these servers."""
-    return "" if namesrv == "127.0.0.1:9876" else f" -n {namesrv}"
-
-
-def _encrypting(settings: Mapping[str, str]) -> str:
-    """The option of a command that encrypts, where the servers take nothing else."""
-    file = settings.get("tlsConfigFile", "")
-    return f" --tls-config {file}" if file and settings.get("tlsMode") == "enforcing" else ""
+def _say_steps(steps: FirstSteps, *third: str, more: Sequence[str] = ()) -> None:
+    """The end of the banner: who is served, and what to try next."""
+    if users := steps.users():
+        typer.echo(users)
+    typer.echo("\nTry, in another terminal:")
+    for line in (*steps.commands(*third), *more):
+        typer.echo(line)
+    typer.echo("\nCtrl-C stops it; the messages stay.")
 
 
 def _say(text: str) -> None:

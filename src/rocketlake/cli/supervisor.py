@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rocketlake.auth.server_accounts import AUTH_SETTINGS
 from rocketlake.base.service import stop_each
 from rocketlake.cli.given import grpc_ports
 from rocketlake.cli.kept_process import KeptProcesses, ServerProcess, ports_of_brokers, write_settings
@@ -44,7 +45,8 @@ class Supervisor(KeptProcesses):
         self._namesrv_port = namesrv_port
         self._broker_port = broker_port
         self._metrics_ports = metrics_ports
-        self._settings = dict(settings)
+        # One file for all of them: each would make an administrator of its own otherwise, whom the others refuse.
+        self._settings = {"accountsPath": str(self._folder / "accounts.json"), **settings}
         self.name_server = self._make_name_server()
         self.brokers: list[ServerProcess] = []
 
@@ -88,7 +90,7 @@ class Supervisor(KeptProcesses):
                 "enableControllerInNamesrv": "true",
                 "kvConfigPath": str(folder / "kvConfig.json"),
                 **self._metrics(0),
-                **{key: self._settings[key] for key in TLS_SETTINGS if key in self._settings},
+                **{key: self._settings[key] for key in (*TLS_SETTINGS, *AUTH_SETTINGS) if key in self._settings},
             },
         )
         words = ("run", "namesrv", "-c", str(conf), "--host", "127.0.0.1", "--port", str(self._namesrv_port))
