@@ -22,7 +22,7 @@ from rocketlake.spark.sink.counts import TaskDone
 from rocketlake.spark.sink.exactly_once.half_task import write_task
 from rocketlake.spark.sink.exactly_once.journal import BatchPassed
 from rocketlake.spark.sink.exactly_once.process import abort, attempt_of_tasks, commit, open_journal
-from rocketlake.spark.sink.exactly_once.records import Record
+from rocketlake.spark.sink.exactly_once.records import HalfList, Record
 from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import InputColumns
 from rocketlake.spark.sink.options import SinkOptions, parse_options
@@ -234,6 +234,50 @@ def test_a_decided_batch_that_was_left_for_too_long_says_how_to_go_on(tmp_path: 
         asyncio.run(bring_back())
         query.commit(query.tasks(0, rows(0, 5)))
         assert query.rows() == Counter(rows(0, 5))
+
+
+def test_a_decided_batch_whose_lists_have_expired_says_so(tmp_path: Path) -> None:
+    """Its driver died behind the decision, and no other one came while the broker kept the lists."""
+    settings = {
+        "commit_log_file_bytes": 64 * 1024,
+        "clean_interval_ms": 100,
+        "queue_flush_thorough_interval_ms": 100,
+        "file_reserved_hours": 0,
+        "delete_when": ";".join(f"{hour:02}" for hour in range(24)),
+    }
+    with EmbeddedCluster(tmp_path, settings=settings) as cluster:
+        query = Query(cluster, "Expired")
+        done = query.tasks(0, rows(0, 5))
+        queue_id, offset = done[0].lists[0]
+        cluster.send("Padding", [b"x" * 4_000] * 40)
+        query.decide_only(done)
+        store, ends = cluster.standalone.broker.store, time.monotonic() + 60
+        while store.min_offset("Expired__decisions", queue_id) <= offset:
+            assert time.monotonic() < ends, "the list does not expire"
+            time.sleep(0.05)
+        with pytest.raises(WriteFailed, match=rf"list .* at {offset} has expired or.*Cure: .*fileReservedTime"):
+            query.commit(query.tasks(0, rows(0, 5)))
+
+
+def test_a_damaged_list_is_not_taken_for_the_next_one(tmp_path: Path) -> None:
+    """A broker passes records by that it cannot read; the next list may be of another attempt."""
+    with EmbeddedCluster(tmp_path) as cluster:
+        query = Query(cluster, "Damaged")
+
+        async def work() -> None:
+            journal = await open_journal(query.sends, query.options, "query")
+            lists = [HalfList("group", prefix, 0, [], b"") for prefix in ("first", "second")]
+            first, second = [await journal.add_list(each, "key", 0) for each in lists]
+            assert second == (first[0], first[1] + 1)
+            store = cluster.standalone.broker.store
+            with store.log.list.files[0].path.open("r+b") as file:
+                file.seek(len("size"))
+                file.write(b"none")  # in the place of the magic number
+            assert (await journal.read_list(second)).prefix == "second"
+            with pytest.raises(WriteFailed, match="has expired or is damaged"):
+                await journal.read_list(first)
+
+        query.sends.run(work())
 
 
 def open_ones(cluster: EmbeddedCluster, *, given_up: bool = False) -> OpenTransactions:

@@ -40,6 +40,11 @@ __all__ = ["BatchPassed", "Journal", "Standing", "decision_queues"]
 _STEP = 32
 """Records of one look: brokers give no more at once."""
 _READ_BYTES = 4 << 20
+_LIST_GONE = (
+    "have the broker keep messages (fileReservedTime) for longer than a query stands still; its log names damaged"
+    " records. Of a decided batch the topics have the rows whose property RL_BATCH names it: write the others, then go"
+    " on behind it with a new checkpoint"
+)
 
 
 class BatchPassed(WriteFailed):
@@ -134,8 +139,15 @@ class Journal:
         """The list at this place."""
         queue_id, offset = place
         queue = MessageQueue(self._decisions.topic, self._decisions.broker_name, queue_id)
-        (message,) = await self._read(queue, offset, offset + 1)
-        return decode_list(message.body, f"{queue} at {offset}")
+        found = await self._read(queue, offset, offset + 1)
+        if not found:
+            raise WriteFailed(
+                f"the list of half messages in {queue} at {offset} has expired or is damaged, and they are not found"
+                " without it",
+                where=queue.broker_name,
+                hint=_LIST_GONE,
+            )
+        return decode_list(found[0].body, f"{queue} at {offset}")
 
     async def _store(self, queue: MessageQueue, body: bytes, key: str, what: str) -> int:
         properties = {names.KEYS: key, names.UNIQUE_KEY: secrets.token_hex(16).upper()}
@@ -151,14 +163,15 @@ class Journal:
         )
 
     async def _read(self, queue: MessageQueue, start: int, end: int) -> list[StoredMessage]:
-        """The messages from `start` to before `end`, all of them but those that expired meanwhile."""
+        """The messages from `start` to before `end`, all of them but those that have expired or are damaged."""
         doing = f"the read of {queue} at {start}"
         patience = self.calls.patience(queue, doing)
         found: list[StoredMessage] = []
         while start < end:
             answer = await self.calls.read(queue, doing, partial(self._pull, queue, start, end - start))
             if answer.status is PullStatus.FOUND:
-                found += answer.messages
+                # In the place of one that is gone a broker gives the next one that it has.
+                found += [message for message in answer.messages if message.queue_offset < end]
             elif not answer.is_deleted(start):
                 await patience.after(
                     WriteFailed(f"nothing can be read there yet ({answer.status.name})", where=queue.broker_name)
