@@ -1,14 +1,12 @@
 """How long messages have waited for a group: the store time of the first one that it has not consumed, queue by queue.
 
-Owns        the looks at these messages, how many are asked for at a time.
+Owns        the looks at these messages.
 Must not know   members, how answers are shown.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from rocketlake.admin.cluster import Cluster
 from rocketlake.base.errors import RocketLakeError
@@ -17,11 +15,10 @@ from rocketlake.client.calls.pull import pull
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import TOOLS_CONSUMER_GROUP
 from rocketlake.model.subscription import parse_subscription
+from rocketlake.net.client import some_at_once
 from rocketlake.protocol.bodies.stats import GroupOffsets
 
 __all__ = ["held_since", "waiting_since"]
-
-_AT_A_TIME = 32
 
 
 async def waiting_since(cluster: Cluster, offsets: Mapping[MessageQueue, GroupOffsets]) -> dict[MessageQueue, int]:
@@ -29,41 +26,38 @@ async def waiting_since(cluster: Cluster, offsets: Mapping[MessageQueue, GroupOf
     behind = {
         queue: each.consumer_offset for queue, each in offsets.items() if each.broker_offset > each.consumer_offset
     }
-    masters, room = await cluster.masters(), asyncio.Semaphore(_AT_A_TIME)
 
-    async def look(queue: MessageQueue, offset: int) -> int:
-        everything = parse_subscription(queue.topic, None)
-        async with room:
-            found = await pull(
-                cluster.net, masters[queue.broker_name], queue, group=TOOLS_CONSUMER_GROUP, offset=max(offset, 0),
-                subscription=everything, max_messages=1, lite=True, around_damage=True,
-            )  # fmt: skip
+    async def look(address: str, queue: MessageQueue) -> int:
+        found = await pull(
+            cluster.net, address, queue, group=TOOLS_CONSUMER_GROUP, offset=max(behind[queue], 0),
+            subscription=parse_subscription(queue.topic, None), max_messages=1, lite=True, around_damage=True,
+        )  # fmt: skip
         return found.messages[0].store_ms if found.messages else 0
 
-    reachable = {queue: offset for queue, offset in behind.items() if queue.broker_name in masters}
-    return await _each(reachable, [look(queue, offset) for queue, offset in reachable.items()])
+    return await _at_each(cluster, look, behind)
 
 
-async def held_since(cluster: Cluster, queues: Mapping[MessageQueue, object]) -> dict[MessageQueue, int]:
+async def held_since(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
     """When the oldest message that each queue keeps was stored, epoch ms. An empty queue is left out."""
-    masters, room = await cluster.masters(), asyncio.Semaphore(_AT_A_TIME)
 
-    async def look(queue: MessageQueue) -> int:
-        async with room:
-            return await calls.earliest_store_ms(cluster.net, masters[queue.broker_name], queue)
+    async def look(address: str, queue: MessageQueue) -> int:
+        return await calls.earliest_store_ms(cluster.net, address, queue)
 
-    reachable = dict.fromkeys(queue for queue in queues if queue.broker_name in masters)
-    return await _each(reachable, [look(queue) for queue in reachable])
+    return await _at_each(cluster, look, queues)
 
 
-async def _each(
-    queues: Mapping[MessageQueue, object], looking: list[Coroutine[Any, Any, int]]
+async def _at_each(
+    cluster: Cluster, look: Callable[[str, MessageQueue], Awaitable[int]], queues: Iterable[MessageQueue]
 ) -> dict[MessageQueue, int]:
-    answers = await asyncio.gather(*looking, return_exceptions=True)
-    found = {}
-    for queue, answer in zip(queues, answers, strict=True):
-        if isinstance(answer, BaseException) and not isinstance(answer, RocketLakeError):
-            raise answer
-        if isinstance(answer, int) and answer > 0:
-            found[queue] = answer
-    return found
+    """The times that looks at the masters of these queues found; without those that found none."""
+    masters = await cluster.masters()
+
+    async def time_of(queue: MessageQueue) -> int:
+        try:
+            return await look(masters[queue.broker_name], queue)
+        except RocketLakeError:
+            return 0
+
+    reachable = [queue for queue in queues if queue.broker_name in masters]
+    times = zip(reachable, await some_at_once(time_of, reachable), strict=True)
+    return {queue: time for queue, time in times if time > 0}

@@ -6,7 +6,6 @@ Must not know   how answers are shown.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from rocketlake.model.names import (
     keeps_first_offsets,
 )
 from rocketlake.model.subscription import parse_subscription
+from rocketlake.net.client import some_at_once
 from rocketlake.protocol.bodies.assignment import RequestModeBody, RequestModesBody
 from rocketlake.protocol.bodies.client import STANDING_QUEUES, ConnectionEntry, ConsumerConnection, ConsumerRunningInfo
 from rocketlake.protocol.bodies.group import GroupEntry, GroupTable, RetryPolicyEntry
@@ -276,8 +276,11 @@ class ClusterGroups:
             for broker, connection in (await self._connections(group)).items()
             for client in connection.connections
         }
-        asking = [self._member(group, client, *where) for client, where in sorted(at_broker.items())]
-        return list(await asyncio.gather(*asking))
+
+        async def member(client_id: str) -> Member:
+            return await self._member(group, client_id, *at_broker[client_id])
+
+        return await some_at_once(member, sorted(at_broker))
 
     async def readers(self, topic: str) -> dict[str, list[str]]:
         """Groups with members that subscribe to the topic, with the client ids of these members.
@@ -310,20 +313,22 @@ class ClusterGroups:
     ) -> dict[MessageQueue, int]:
         """The group's offset in each of these queues; -1 where it has none (see calls/offset.py)."""
         masters = await self._cluster.masters()
-        net = self._cluster.net
-        asking = [
-            calls.committed_offset(net, masters[queue.broker_name], group, queue, zero_if_young=zero_if_young)
-            for queue in queues
-        ]
-        return dict(zip(queues, await asyncio.gather(*asking), strict=True))
+
+        async def committed(queue: MessageQueue) -> int:
+            return await calls.committed_offset(
+                self._cluster.net, masters[queue.broker_name], group, queue, zero_if_young=zero_if_young
+            )
+
+        return dict(zip(queues, await some_at_once(committed, queues), strict=True))
 
     async def at_time(self, ends: Mapping[MessageQueue, TopicOffsets], time_ms: int) -> dict[MessageQueue, int]:
         """The first offset stored at or after this time in each queue; the next offset where nothing was."""
         masters = await self._cluster.masters()
-        asking = [
-            self._at_time(masters[queue.broker_name], queue, each.min_offset, time_ms) for queue, each in ends.items()
-        ]
-        return dict(zip(ends, await asyncio.gather(*asking), strict=True))
+
+        async def at_time(queue: MessageQueue) -> int:
+            return await self._at_time(masters[queue.broker_name], queue, ends[queue].min_offset, time_ms)
+
+        return dict(zip(ends, await some_at_once(at_time, ends), strict=True))
 
     async def _at_time(self, address: str, queue: MessageQueue, min_offset: int, time_ms: int) -> int:
         """Brokers of 4.9 answer the nearest message, one too early or too late: the messages around it are looked at.

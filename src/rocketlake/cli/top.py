@@ -6,7 +6,6 @@ Must not know   how a cluster is asked (admin/).
 
 from __future__ import annotations
 
-import asyncio
 import enum
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -120,8 +119,10 @@ class _Looks:
         ]
 
     async def _topics(self) -> list[Row]:
+        from rocketlake.net.client import some_at_once  # other commands need no network
+
         names = await self._admin.topics()
-        ends = dict(zip(names, await asyncio.gather(*map(self._admin.topic_ends, names)), strict=True))
+        ends = dict(zip(names, await some_at_once(self._admin.topic_ends, names), strict=True))
         now, seconds = self._clock.monotonic(), 0.0
         if self._at:
             seconds = now - self._at

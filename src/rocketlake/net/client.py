@@ -8,9 +8,10 @@ Must not know   which broker or name server is worth asking (rocketlake.client).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
@@ -33,13 +34,30 @@ from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.limits import FRAME_BYTES_MAX, WireLimits
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["InvokeTimeout", "NetClient", "Way"]
+__all__ = ["ASKED_AT_ONCE", "InvokeTimeout", "NetClient", "Way", "some_at_once"]
 
 log: Final = get_logger(__name__)
+
+_A = TypeVar("_A")
+_T = TypeVar("_T")
 
 
 _LIMITS: Final = NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX))
 """A header may fill a frame: the answer to a batch has the id of each of its messages there."""
+ASKED_AT_ONCE: Final = 64
+"""Requests about as many things, of one `some_at_once`, that are under way."""
+
+
+async def some_at_once(ask: Callable[[_A], Awaitable[_T]], items: Iterable[_A]) -> list[_T]:
+    """What `ask` says of each of these, in their order: topics, queues, messages, of which there may be any number.
+
+    All at once they would wait for each other until their time is over. The first error ends it.
+    """
+    found: list[_T] = []
+    left = iter(items)
+    while some := list(islice(left, ASKED_AT_ONCE)):
+        found += await asyncio.gather(*map(ask, some))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,8 @@ from rocketlake.proxy.convert.refusal import Refused
 from rocketlake.proxy.convert.routes import types_of
 from rocketlake.proxy.v2 import messages as v2
 
-__all__ = ["ASKED_AT_ONCE", "ASK_MS", "Cluster", "some_at_once"]
+__all__ = ["ASK_MS", "Cluster"]
 
-_A = TypeVar("_A")
 _T = TypeVar("_T")
 
 _TYPE: Final = "message.type"
@@ -44,8 +43,6 @@ _FRESH_SECONDS: Final = 20.0
 _KEPT_MAX: Final = 20_000
 _ROUTE_PAUSE_SECONDS: Final = 0.2
 ASK_MS: Final = 2000
-ASKED_AT_ONCE: Final = 64
-"""Requests of one call that are under way, or about held messages to one broker."""
 
 
 @dataclass(slots=True)
@@ -105,14 +102,6 @@ class _Cache(Generic[_T]):
             return value
         finally:
             del self._asking[name]
-
-
-async def some_at_once(ask: Callable[[_A], Awaitable[_T]], items: Sequence[_A]) -> list[_T]:
-    """What `ask` says of each of these, in their order. A call may bring as many as fit into its bytes."""
-    found: list[_T] = []
-    for first in range(0, len(items), ASKED_AT_ONCE):
-        found += await asyncio.gather(*[ask(item) for item in items[first : first + ASKED_AT_ONCE]])
-    return found
 
 
 class Cluster(Service):

@@ -9,7 +9,7 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError, UsageError
-from rocketlake.net.client import InvokeTimeout, NetClient
+from rocketlake.net.client import ASKED_AT_ONCE, InvokeTimeout, NetClient, some_at_once
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.limits import NetLimits
@@ -342,3 +342,31 @@ async def test_a_bad_address_is_the_caller_s_mistake(address: str) -> None:
 def test_addresses_may_be_ipv6() -> None:
     assert split_address("[::1]:9876") == ("::1", 9876)
     assert split_address(" localhost:9876 ") == ("localhost", 9876)
+
+
+async def test_any_number_of_things_is_asked_about_some_at_once() -> None:
+    asked: list[int] = []
+    may_answer = asyncio.Event()
+
+    async def ask(number: int) -> int:
+        asked.append(number)
+        await may_answer.wait()
+        return -number
+
+    asking = asyncio.ensure_future(some_at_once(ask, range(1000)))
+    await ManualClock().settle()
+    assert asked == list(range(ASKED_AT_ONCE))
+    may_answer.set()
+    assert await asking == [-number for number in range(1000)]
+
+
+async def test_the_first_error_ends_the_asking() -> None:
+    asked: list[int] = []
+
+    async def ask(number: int) -> None:
+        asked.append(number)
+        raise LinkError("gone")
+
+    with pytest.raises(LinkError):
+        await some_at_once(ask, range(1000))
+    assert len(asked) == ASKED_AT_ONCE

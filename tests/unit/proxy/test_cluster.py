@@ -13,7 +13,7 @@ from rocketlake.base.errors import LinkError
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.model.topic import TopicConfig
-from rocketlake.net.client import NetClient
+from rocketlake.net.client import ASKED_AT_ONCE, NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.gate.needs import ANYBODY
 from rocketlake.net.memory_net import MemoryNet
@@ -26,7 +26,7 @@ from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.bodies.topic import TopicEntry
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.proxy.cluster import ASKED_AT_ONCE, Cluster
+from rocketlake.proxy.cluster import Cluster
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.lites import Lites
 from rocketlake.proxy.services.acks import Acks

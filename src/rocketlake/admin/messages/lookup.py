@@ -18,6 +18,7 @@ from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import TOOLS_CONSUMER_GROUP
 from rocketlake.model.subscription import parse_subscription
+from rocketlake.net.client import some_at_once
 
 __all__ = ["Lookup"]
 
@@ -49,8 +50,11 @@ class Lookup:
         """The first ones, stored from one time on and before another."""
         ends = await self._cluster.queues(topic)
         starts = await ClusterGroups(self._cluster).at_time(ends, begin_ms)
-        asking = [self._from(queue, start, ends[queue].max_offset, end_ms, most) for queue, start in starts.items()]
-        return _in_time(message for found in await asyncio.gather(*asking) for message in found)[:most]
+
+        async def first_ones(queue: MessageQueue) -> list[StoredMessage]:
+            return await self._from(queue, starts[queue], ends[queue].max_offset, end_ms, most)
+
+        return _in_time(message for found in await some_at_once(first_ones, starts) for message in found)[:most]
 
     async def _from(self, queue: MessageQueue, offset: int, end: int, end_ms: int, most: int) -> list[StoredMessage]:
         found: list[StoredMessage] = []

@@ -12,8 +12,9 @@ from typing import Any
 
 from rocketlake.auth.action import Action, on_group, on_topic
 from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.net.client import some_at_once
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.proxy.cluster import ASK_MS, some_at_once
+from rocketlake.proxy.cluster import ASK_MS
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.names import group_of, topic_of
 from rocketlake.proxy.convert.refusal import Refused, common_status, status, status_of

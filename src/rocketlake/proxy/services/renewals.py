@@ -22,7 +22,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
-from rocketlake.proxy.cluster import some_at_once
+from rocketlake.net.client import some_at_once
 from rocketlake.proxy.convert.receipts import Receipt
 from rocketlake.proxy.services.received import RETURNED_MS
 

@@ -20,7 +20,8 @@ from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatu
 from rocketlake.codec import property_text
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.proxy.cluster import Cluster, some_at_once
+from rocketlake.net.client import some_at_once
+from rocketlake.proxy.cluster import Cluster
 from rocketlake.proxy.convert.end import Half
 from rocketlake.proxy.convert.limits import Limits
 from rocketlake.proxy.convert.outgoing import check, properties_of, sys_flag_of, topic_of_all, type_of

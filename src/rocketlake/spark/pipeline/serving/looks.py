@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from rocketlake.admin.admin import Admin
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.client import some_at_once
 from rocketlake.spark.pipeline.serving.wanted import Listed, WantedTable, wanted_by_attributes
 
 __all__ = ["Seen", "look"]
@@ -46,5 +47,5 @@ async def _next_offsets(admin: Admin, topics: Iterable[str]) -> dict[str, Mappin
         except RocketLakeError:
             return topic, None  # its own turn will say why
 
-    answers = await asyncio.gather(*(ask(topic) for topic in topics))
+    answers = await some_at_once(ask, topics)
     return {topic: found for topic, found in answers if found is not None}
