@@ -12,8 +12,8 @@ import pytest
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.saved_json import load_text
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.saved_json import load_text
 from rocketlake.codec.record import iter_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message

@@ -15,10 +15,10 @@ from typing import Final
 from rocketlake.auth.account_text import accounts_text, parse_accounts
 from rocketlake.auth.accounts import Accounts
 from rocketlake.auth.user import User, UserType, check_user, new_password
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import RocketLakeError, StoreError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.saved_json import load_text, save_text
 
 __all__ = ["FIRST_USER", "AccountFile"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.java.json_text import parse, to_text
-from rocketlake.base.saved_json import load_text, save_text
 
 __all__ = ["ORDER_TOPIC_CONFIG", "VALUES_MAX", "VALUE_CHARS_MAX", "KVConfig"]
 

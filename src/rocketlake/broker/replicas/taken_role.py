@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.base.java.json_text import parse, to_text
 from rocketlake.base.logs import get_logger
-from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.broker.cluster.role import MASTER_ID
 
 __all__ = ["TakenRole"]

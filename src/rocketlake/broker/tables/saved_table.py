@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.java.json_text import parse, to_text
-from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.topic import DataVersion
 
 __all__ = ["SavedTable", "quoted"]

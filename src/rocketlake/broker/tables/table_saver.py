@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.saved_json import save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
-from rocketlake.base.saved_json import save_text
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.broker.tables.saved_table import SavedTable

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.offset import ResetOffsets
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["RANGE_UNKNOWN", "QueueRecord", "ReplayRecord", "default_folder", "only_process"]

@@ -15,9 +15,9 @@ from typing import Protocol
 from zlib import crc32
 
 from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.places.place import Place
 from rocketlake.spark.source.brokers import Brokers, keep_offsets, kept_offsets

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocketlake.base.disk.saved_json import peek_text
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.java.json_text import parse
-from rocketlake.base.saved_json import peek_text
 
 __all__ = ["Reached", "Tables", "copy_tables", "read_reached"]
 

@@ -6,9 +6,9 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.saved_json import save_text
 from rocketlake.base.errors import StoreError
 from rocketlake.base.java.json_text import parse
-from rocketlake.base.saved_json import save_text
 from rocketlake.broker.delay.progress import DelayProgress
 
 PATH = Path("/store/config/delayOffset.json")

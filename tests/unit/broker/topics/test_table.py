@@ -7,8 +7,8 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.saved_json import save_text
 from rocketlake.base.errors import StoreError
-from rocketlake.base.saved_json import save_text
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import TopicConfig, TopicFilterType
 

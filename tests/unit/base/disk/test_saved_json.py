@@ -8,8 +8,8 @@ import pytest
 from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.saved_json import load_text, save_text
 from rocketlake.base.errors import StoreError
-from rocketlake.base.saved_json import load_text, save_text
 
 PATH = Path("/store/config/topics.json")
 COPY = Path("/store/config/topics.json.bak")
