@@ -23,6 +23,7 @@ from typing import Any
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import get_logger
+from rocketlake.base.recent import Recent
 from rocketlake.client.routes import RouteCache
 
 __all__ = ["Masters"]
@@ -39,6 +40,8 @@ _LONG_PAUSE_SECONDS = 1.0
 _SEARCH_SECONDS = 30.0
 _CALM_SECONDS = 2.0
 """After a search that found the old master, slow answers begin no other one for so long."""
+_MOVED_SECONDS = 60.0
+"""A move of longer ago is forgotten."""
 
 
 @dataclass(slots=True)
@@ -74,8 +77,8 @@ class Masters:
         self._clock = clock
         self._spawn = spawn
         self._searches: dict[str, _Search] = {}
-        self._calm_until: dict[str, float] = {}
-        self._moved_at: dict[str, float] = {}
+        self._calm: Recent[bool] = Recent(clock, _CALM_SECONDS)
+        self._moved_at: Recent[float] = Recent(clock, _MOVED_SECONDS)
         self._waiting: dict[int, tuple[float, str, str, str]] = {}
         """Requests without an answer: since when, address, broker name, topic; the oldest comes first."""
         self._next = 0
@@ -135,7 +138,7 @@ class Masters:
         if search is not None:
             search.seen = address or search.seen
             return
-        if is_slow and self._clock.monotonic() < self._calm_until.get(broker_name, 0.0):
+        if is_slow and self._calm.get(broker_name):
             return
         search = self._searches[broker_name] = _Search(topic, address, self._next)
         self._spawn(f"master of {broker_name}", self._search(broker_name, search))
@@ -177,7 +180,7 @@ class Masters:
         search.is_over = True
         if self._searches.get(broker_name) is search:
             del self._searches[broker_name]
-            self._calm_until[broker_name] = self._clock.monotonic() + _CALM_SECONDS
+            self._calm.put(broker_name, True)
         if not search.news.done():
             search.news.set_result(None)
 
@@ -198,13 +201,16 @@ class Masters:
         search = self._searches.get(broker_name)
         if search is not None:
             self._finish(broker_name, search)
-        self._moved_at[broker_name] = self._clock.monotonic()
+        self._moved_at.put(broker_name, self._clock.monotonic())
         for listener in tuple(self.on_move):
             listener(broker_name)
         self._spawn(f"end of the old master of {broker_name}", self._leave(broker_name, old))
 
     def has_just_moved(self, broker_name: str, seconds: float) -> bool:
-        """True when another broker became this master less than so long ago, as far as this client knows."""
+        """True when another broker became this master less than so long ago, as far as this client knows.
+
+        `seconds`: at most _MOVED_SECONDS.
+        """
         at = self._moved_at.get(broker_name)
         return at is not None and self._clock.monotonic() - at < seconds
 

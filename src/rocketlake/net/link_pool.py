@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.recent import Recent
 from rocketlake.base.service import Service
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.limits import NetLimits
@@ -22,6 +23,8 @@ from rocketlake.net.sweeper import Sweeper
 _BACK_OFF_FIRST: Final = 0.05
 _BACK_OFF_MAX: Final = 0.5
 """A server that is back is used again so soon: a request of three seconds must not miss it."""
+_FAILURE_SECONDS: Final = 60.0
+"""A failure of longer ago is forgotten, and the pause behind the next one is the first again."""
 _CLOSE_SECONDS: Final = 0.5
 """How long a peer may take to read our last bytes."""
 _HELD_UP_SECONDS: Final = 0.05
@@ -57,7 +60,7 @@ class LinkPool(Service):
         self._sweeper = sweeper
         self._links: dict[str, ClientLink] = {}
         self._opening: dict[str, asyncio.Task[ClientLink | Exception]] = {}
-        self._failures: dict[str, _Failure] = {}
+        self._failures: Recent[_Failure] = Recent(clock, _FAILURE_SECONDS)
         self._open: dict[ClientLink, None] = {}
         self._closed = False
         self._last_lost: asyncio.Future[None] | None = None
@@ -182,7 +185,7 @@ class LinkPool(Service):
             return
         link = task.result()
         if not isinstance(link, Exception):
-            self._failures.pop(address, None)
+            self._failures.forget(address)
             if link.closed:
                 return
             self._open[link] = None
@@ -191,7 +194,7 @@ class LinkPool(Service):
             return
         before = self._failures.get(address)
         pause = min(before.pause * 2, _BACK_OFF_MAX) if before is not None else _BACK_OFF_FIRST
-        self._failures[address] = _Failure(link, self._clock.monotonic() + pause, pause)
+        self._failures.put(address, _Failure(link, self._clock.monotonic() + pause, pause))
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -163,17 +163,25 @@ async def test_an_address_that_fails_is_left_alone_for_a_moment_then_tried_again
     await world.close()
 
 
-async def test_the_pause_after_failures_doubles_up_to_two_seconds() -> None:
+async def test_the_pause_after_failures_doubles_up_to_half_a_second_and_a_minute_later_begins_anew() -> None:
     world = World()
     host = CountingHost(world.net, "b")
     client = NetClient(clock=world.clock, network=host)
-    for pause_ms in (50, 100, 200, 400, 800, 1600, 2000, 2000, 2000):
-        for _ in range(3):
-            with pytest.raises(LinkError):
-                await client.invoke("a:10911", Command.request(ECHO))
-        assert host.attempts == 1
-        host.attempts = 0
-        await world.clock.run_for(pause_ms + 1)
+
+    async def is_tried() -> bool:
+        before = host.attempts
+        with pytest.raises(LinkError):
+            await client.invoke("a:10911", Command.request(ECHO))
+        return host.attempts > before
+
+    for pauses_ms in ((50, 100, 200, 400, 500, 500), (50, 100)):
+        assert await is_tried()
+        for pause_ms in pauses_ms:
+            await world.clock.run_for(pause_ms - 1)
+            assert not await is_tried()
+            await world.clock.run_for(2)
+            assert await is_tried()
+        await world.clock.run_for(60_000)
     await client.close()
 
 
