@@ -90,7 +90,10 @@ class ClientInstance(Service):
         self._heartbeat_alarm = Alarm(self.clock)
         self._heartbeat_lock = asyncio.Lock()
         self._greeted: dict[str, object] = {}
-        """By address: the link that was open behind the last heartbeat, None if there was none."""
+        """By address: the link that was open behind the last heartbeat, None if there was none.
+
+        One that the broker refused counts: else each request would begin with another one, refused again.
+        """
 
     async def start(self) -> None:
         """Start the timers; nothing is sent before a producer or consumer registers."""
