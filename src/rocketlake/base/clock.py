@@ -11,7 +11,7 @@ import asyncio
 import heapq
 import itertools
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 __all__ = ["Clock", "ManualClock", "Millis", "Point", "SystemClock"]
 
@@ -40,6 +40,7 @@ else:
     Point = Millis = int
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Time as the rest of the code sees it."""
 

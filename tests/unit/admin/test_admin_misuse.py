@@ -12,6 +12,7 @@ from rocketlake import UsageError
 from rocketlake.admin import Admin, LetterChoice, Target, TopicChange
 from rocketlake.admin.sync import Admin as BlockingAdmin
 from rocketlake.auth.account_text import QuotaInfo, UserInfo
+from rocketlake.base.clock import ManualClock
 from rocketlake.protocol.bodies.group import CustomizedRetry, RetryPolicyEntry
 
 NAMESRV = "127.0.0.1:1"
@@ -71,9 +72,9 @@ async def test_fitting_arguments_come_to_the_next_question(method: str) -> None:
         (lambda admin: admin.alter_topic("t", TopicChange(read_queues="4")), "change.read_queues is a whole"),  # type: ignore[arg-type]
         (lambda admin: admin.dead_letters("g", print, LetterChoice(since_ms="1")), "choice.since_ms is a whole"),  # type: ignore[arg-type]
         (lambda admin: admin.allow("u", "Pub", "*"), "actions are a list of texts, not str"),
-        (lambda admin: admin.alter_topic("t", TopicChange(), brokers=(b for b in "a")), "brokers is a Collection"),
-        (lambda admin: admin.change_broker("b", {"fileReservedTime": 72}), "the values of settings are a list"),
-        (lambda admin: admin.change_broker("b", {1: "72"}), "the names of settings are a list of texts"),
+        (lambda admin: admin.alter_topic("t", TopicChange(), brokers=(b for b in "a")), "brokers is a list, not gen"),
+        (lambda admin: admin.change_broker("b", {"fileReservedTime": 72}), "settings['fileReservedTime'] is text"),
+        (lambda admin: admin.change_broker("b", {1: "72"}), "a name of settings is text"),
         (lambda admin: admin.create_user("u", quota=QuotaInfo(bytes_in="7")), "quota.bytes_in is a whole"),  # type: ignore[arg-type]
         (lambda admin: admin.add_accounts([UserInfo(5)], []), "users.username is text"),  # type: ignore[arg-type]
         (lambda admin: admin.alter_group("g", policy=NO_PAUSES), "policy.customized_retry_policy.next is a list"),
@@ -95,9 +96,12 @@ def test_a_target_has_a_kind(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [Admin, BlockingAdmin])
-def test_the_name_server_is_given_by_its_name(kind: Any) -> None:
+def test_an_admin_is_made_with_names_and_their_kinds(kind: Any) -> None:
     with pytest.raises(UsageError, match="too many positional") as caught:
         kind(NAMESRV)
     assert caught.value.hint == "write Admin(*, namesrv=None, client_config=None, clock=None)"
     with pytest.raises(UsageError, match="namesrv is text, not int"):
         kind(namesrv=9876)
+    with pytest.raises(UsageError, match="clock is a Clock, not int"):
+        kind(clock=5)
+    kind(clock=ManualClock())

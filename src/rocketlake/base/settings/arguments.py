@@ -7,7 +7,7 @@ Must not know   single functions, settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from rocketlake.base.errors import UsageError
@@ -15,7 +15,16 @@ from rocketlake.base.errors import UsageError
 __all__ = ["check_kind", "check_number", "check_text", "listed"]
 
 T = TypeVar("T")
-_WORDS = {str: "text", bytes: "bytes", bool: "True or False", int: "a whole number", float: "a number"}
+_WORDS: Mapping[type, str] = {
+    str: "text",
+    bytes: "bytes",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    Callable: "a function",  # type: ignore[dict-item]
+    Collection: "a list",
+    Mapping: "a dict",
+}
 
 
 def check_kind(name: str, value: object, kind: type, *, hint: str = "", where: str = "") -> None:
