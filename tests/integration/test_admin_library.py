@@ -14,6 +14,7 @@ from rocketlake import Consumer, LinkError, Message, Producer, RocketLakeError, 
 from rocketlake.admin import Admin, TopicChange
 from rocketlake.admin.sync import Admin as BlockingAdmin
 from rocketlake.base.errors import ConflictError, RemoteError
+from rocketlake.model.topic import TopicConfig
 from rocketlake.standalone import Standalone
 from rocketlake.testing.cluster import EmbeddedCluster
 
@@ -58,6 +59,28 @@ async def test_topics_are_made_shown_altered_and_deleted(admin: Admin, cluster: 
     assert await admin.delete_topic("orders") == ["broker-a"]
     with pytest.raises(RocketLakeError, match="no topic 'orders'"):
         await admin.topic("orders")
+
+
+async def test_a_purge_that_is_cut_off_leaves_the_topic(admin: Admin, cluster: Standalone) -> None:
+    await admin.create_topic("orders", queues=3)
+    purge = asyncio.create_task(admin.purge_topic("orders"))
+    while cluster.broker.topics.get("orders"):  # noqa: ASYNC110 - the next turn cuts it off
+        await asyncio.sleep(0)
+    purge.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await purge
+    assert (await admin.topic_settings())["orders"]["broker-a"].read_queues == 3
+
+
+async def test_a_purge_that_a_broker_does_not_end_says_what_is_gone(admin: Admin, cluster: Standalone) -> None:
+    cluster.broker.topics.put(TopicConfig("orders", read_queues=3, write_queues=3, attributes={"old.one": "7"}))
+    await cluster.broker.cluster.registration.register()
+    with pytest.raises(
+        RocketLakeError,
+        match=r"'orders' could not be made anew on broker-a, and may be gone there: .*unknown attribute 'old.one'.*"
+        r"`rocketlake topic create orders`; it had 3 queues, rw on broker-a, \+old.one=7",
+    ):
+        await admin.purge_topic("orders")
 
 
 async def test_a_misspelt_attribute_of_a_group_is_never_passed_over(admin: Admin) -> None:

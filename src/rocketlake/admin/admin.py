@@ -171,7 +171,8 @@ class Admin(AsyncForms):
     async def purge_topic(self, topic: str, *, force: bool = False) -> list[str]:
         """Delete all messages of a topic, which stays with its settings; returns its brokers.
 
-        It is deleted and made anew: offsets of groups in it go, too; who sends meanwhile gets an error for a moment.
+        It is deleted and made anew, also after an error or Ctrl-C: offsets of groups in it go, too; who sends meanwhile
+        gets an error for a moment. A kill between the two leaves no topic.
         Refused while groups read it, unless `force`.
         """
         return await Topics(self._cluster).purge(topic, force=force)

@@ -6,7 +6,8 @@ Must not know   how answers are shown; how a topic is drained (topic_drain.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from rocketlake.admin.cluster import Cluster, TopicPlan
@@ -16,7 +17,7 @@ from rocketlake.admin.results import QueueState, TopicMade, TopicState
 from rocketlake.admin.topic_change import TopicChange, moves_keys, refuse_losses, settings_text
 from rocketlake.admin.topic_drain import Draining, drained
 from rocketlake.admin.words import counted
-from rocketlake.base.errors import ConflictError, NotThereError, UsageError
+from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError, UsageError
 from rocketlake.model import names
 from rocketlake.model.topic import Perm, TopicConfig
 
@@ -138,13 +139,32 @@ class Topics:
         return altered
 
     async def purge(self, topic: str, *, force: bool = False) -> list[str]:
-        """Delete it and make it anew with its settings, broker by broker."""
+        """Delete it and make it anew with its settings; what ends the deletion, Ctrl-C too, does not keep it away."""
         await self.check_deletion(topic, force=force)
         settings = await self._cluster.settings(topic)
-        await self._cluster.delete_topic(topic)
-        for broker, config in settings.items():
-            await self._cluster.put_topic({broker: config}, ",".join(f"+{k}={v}" for k, v in config.attributes.items()))
+        try:
+            await self._cluster.delete_topic(topic)
+        finally:
+            await self._make_anew(topic, settings)
         return sorted(settings)
+
+    async def _make_anew(self, topic: str, settings: Mapping[str, TopicConfig]) -> None:
+        attributes = {broker: _attributes_text(config) for broker, config in settings.items()}
+        making = [self._cluster.put_topic({broker: settings[broker]}, text) for broker, text in attributes.items()]
+        outcomes = zip(settings, await asyncio.gather(*making, return_exceptions=True), strict=True)
+        errors = {broker: outcome for broker, outcome in outcomes if isinstance(outcome, BaseException)}
+        if not errors:
+            return
+        cause = next(iter(errors.values()))
+        if not isinstance(cause, RocketLakeError):
+            raise cause
+        command = "create" if len(errors) == len(settings) else "spread"  # as it is on the other brokers
+        had = [settings_text(settings), *sorted({text for text in attributes.values() if text})]
+        raise RocketLakeError(
+            f"topic {topic!r} could not be made anew on {', '.join(errors)}, and may be gone there: {cause.what}",
+            where=cause.where,
+            hint=f"mend that, then `rocketlake topic {command} {topic}`; it had {', '.join(had)}",
+        ) from cause
 
     async def check_deletion(self, topic: str, *, force: bool = False) -> int:
         """How many messages would go with it. RocketLakeError if groups read it, unless `force`."""
@@ -167,6 +187,10 @@ def _only(settings: dict[str, TopicConfig], brokers: Collection[str], topic: str
             hint = f"it is on {', '.join(sorted(settings))}; `rocketlake topic spread {topic}` makes it on all"
             raise NotThereError(f"topic {topic!r} is not on broker {broker}", hint=hint)
     return {broker: config for broker, config in settings.items() if not brokers or broker in brokers}
+
+
+def _attributes_text(config: TopicConfig) -> str:
+    return ",".join(f"+{name}={value}" for name, value in config.attributes.items())
 
 
 def _refuse_system(topic: str) -> None:
