@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.messages import parts_by_table
@@ -73,6 +74,24 @@ def test_a_commit_that_makes_a_checkpoint_deletes_no_entry_before_it_is_safe(
     assert syncs.checkpoints and syncs.checkpoints[0] > before
     assert entries(tmp_path / "t") < before + 5
     assert places(table_rows(tmp_path / "t")) == [("orders", 0, offset) for offset in range(7)]
+
+
+def test_a_commit_holds_though_old_entries_cannot_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another writer may delete the same ones, and a folder may forbid it."""
+
+    def refused(_table: DeltaTable) -> None:
+        raise DeltaError("no such entry")
+
+    query = Query(tmp_path / "t", tableFormat="delta")
+    query.run([message(0)])
+    DeltaTable(tmp_path / "t").alter.set_table_properties({"delta.checkpointInterval": "2"})
+    monkeypatch.setattr(DeltaTable, "cleanup_metadata", refused)
+    for offset in range(1, 4):
+        query.run([message(offset)])
+    assert "old entries of its log are left: no such entry" in caplog.text
+    assert places(table_rows(tmp_path / "t")) == [("orders", 0, offset) for offset in range(4)]
 
 
 class Between(LocalPlace):

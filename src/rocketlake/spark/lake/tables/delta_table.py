@@ -30,6 +30,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from rocketlake.base.errors import StoreError
+from rocketlake.base.logs import get_logger
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.partition_names import Partition
 from rocketlake.spark.lake.table_schema import arrow
@@ -61,6 +62,7 @@ __all__ = ["DeltaLakeTable"]
 
 Answer = TypeVar("Answer")
 
+_log = get_logger(__name__)
 _TRIES = 20
 _HOUR_MS = 3_600_000
 _PLAIN_PROTOCOL = (1, 2)
@@ -253,7 +255,10 @@ class DeltaLakeTable:
         except CommitFailedError:
             return False
         if self._sync_log(stood_on):
-            table.cleanup_metadata()
+            try:
+                table.cleanup_metadata()
+            except (DeltaError, OSError) as error:  # the commit is made
+                _log.warning("Delta table %s: old entries of its log are left: %s", self.place.url(), error)
         return True
 
     def _sync_log(self, since: int) -> bool:
