@@ -55,7 +55,6 @@ def _age(option: str, text: str) -> int:
 
 def _location(table: str, store: list[str] | None) -> Location:
     from rocketlake.spark.lake.catalogs import CATALOG_OPTIONS, catalog_settings
-    from rocketlake.spark.option_values import local_path
     from rocketlake.spark.places.location import Location, is_stored, location_of
     from rocketlake.spark.places.settings import STORE_OPTIONS
 
@@ -69,7 +68,7 @@ def _location(table: str, store: list[str] | None) -> Location:
     if is_stored(table):
         location = location_of(table, options, what="the table")
     else:
-        location = Location(Path(local_path(table, "; or s3://bucket/folder")).expanduser().absolute())
+        location = Location(_folder(table))
     return replace(location, settings=location.settings + catalog_settings(options))
 
 
@@ -423,14 +422,15 @@ def _pairs(texts: Repeated, named: str) -> dict[str, str]:
 
 
 def _target(text: str) -> str:
-    from rocketlake.spark.option_values import local_path
     from rocketlake.spark.places.location import is_stored
 
-    return (
-        text.rstrip("/")
-        if is_stored(text)
-        else str(Path(local_path(text, "; or s3://bucket/folder")).expanduser().absolute())
-    )
+    return text.rstrip("/") if is_stored(text) else str(_folder(text))
+
+
+def _folder(text: str) -> Path:
+    from rocketlake.spark.option_values import local_path
+
+    return Path(local_path(text, or_store=True)).expanduser().absolute()
 
 
 def _checkpoints(target: str, given: str | None) -> str:

@@ -80,15 +80,16 @@ def scheme_of(text: str) -> str:
     return scheme[1].lower() if scheme else ""
 
 
-def local_path(text: str, more: str = "; this option takes no object store") -> str:
-    """The path without `file:`. UsageError for another file system; `more`: what else may be given."""
+def local_path(text: str, *, or_store: bool = False) -> str:
+    """The path without `file:`. UsageError for another file system; `or_store`: the place of an object store, too."""
     scheme = _SCHEME.match(text)
     if scheme is None:
         return text
     if scheme[1].lower() != "file":
         raise UsageError(
             f"'{text}' lies on another file system ({scheme[1]}:)",
-            hint=f"give a local or mounted folder, /data/orders{more}",
+            hint="give a local or mounted folder, /data/orders"
+            + ("; or s3://bucket/folder" if or_store else "; this option takes no object store"),
         )
     return text[len("file:") :].removeprefix("//localhost").removeprefix("//")
 

@@ -98,7 +98,7 @@ def location_of(text: str, options: Mapping[str, str], *, what: str) -> Location
 
 
 def _absolute(text: str, what: str) -> str:
-    plain = local_path(text, "; or s3://bucket/folder")
+    plain = local_path(text, or_store=True)
     if not plain.startswith("/"):
         raise UsageError(
             f"{what} is '{text}', which is no absolute folder of this machine",
