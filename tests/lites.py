@@ -11,6 +11,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model.pop import PopHandle
 from rocketlake.protocol.bodies.lite import LiteAction, LiteOffset, LiteSubscription, LiteSubscriptionBody
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
 from rocketlake.protocol.headers.lite import PopLiteHeader, PopLiteReplyHeader
 from rocketlake.protocol.headers.pop import AckHeader, ChangeInvisibleHeader
 from rocketlake.protocol.request_code import RequestCode as Code
@@ -40,6 +41,18 @@ class LiteClient(PopClient):
     def __init__(self, address: str, group: str = "g", client_id: str = "c", **parts: Any) -> None:
         super().__init__(address, group, PARENT, **parts)
         self.client_id = client_id
+
+    async def make_parent(self) -> None:
+        header = CreateTopicHeader(
+            topic=PARENT,
+            default_topic="TBW102",
+            read_queue_nums=4,
+            write_queue_nums=4,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+            attributes="+message.type=LITE",
+        )
+        assert (await self.ask(Code.UPDATE_AND_CREATE_TOPIC, header)).code == 0
 
     async def put(self, lite: str, body: str, **properties: str) -> Command:
         text = property_text.encode({names.LITE_TOPIC: lite, **properties}).decode()

@@ -18,7 +18,6 @@ from typing import ClassVar
 
 from rocketlake.protocol.bodies.group import GroupEntry
 from rocketlake.protocol.bodies.lite import LiteAction
-from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from tests.lites import PARENT, LiteClient, PoppedLite
 
@@ -216,16 +215,7 @@ class LitePopping:
     async def begin(self, address: str) -> None:
         """The broker has started."""
         self.sender = LiteClient(address)
-        header = CreateTopicHeader(
-            topic=PARENT,
-            default_topic="TBW102",
-            read_queue_nums=4,
-            write_queue_nums=4,
-            perm=6,
-            topic_filter_type="SINGLE_TAG",
-            attributes="+message.type=LITE",
-        )
-        assert (await self.sender.ask(Code.UPDATE_AND_CREATE_TOPIC, header)).code == 0
+        await self.sender.make_parent()
         for group in self.groups:
             await group.begin(address)
 

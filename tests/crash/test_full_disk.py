@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
 
@@ -21,6 +22,7 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
+from tests.crash.light_load import SAVES_OFTEN, LightLoad
 from tests.crash.lite_popping import LitePopping
 from tests.crash.popping import INVISIBLE_MS, Popping
 from tests.pops import PopClient
@@ -37,11 +39,12 @@ class SmallDisk:
         self.folder = folder
         self._ballast = folder / "ballast"
 
-    def fill(self) -> None:
-        """Leave not one page."""
+    def fill(self, room: int = 0) -> None:
+        """Leave so many bytes, and else not one page."""
         with self._ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(4096))
+        os.truncate(self._ballast, self._ballast.stat().st_size - room)
 
     def free(self) -> None:
         self._ballast.unlink()
@@ -222,3 +225,45 @@ async def test_lite_messages_outlast_a_full_disk(small_disk: SmallDisk, tmp_path
     load.check(least=20)
     assert load.refused, f"seed {seed}: the disk was full"
     assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
+
+
+async def test_light_queues_are_known_without_room_for_their_file(small_disk: SmallDisk, tmp_path: Path) -> None:
+    """The file stays as it was, what is written of the next one is given back, and health says so."""
+    broker = broker_on(small_disk, tmp_path, cleanFileForciblyEnable="false", messageIndexEnable="false")
+    load = LightLoad(broker.address, 4000, random.Random(*drawn("light queues on a full disk", 1)))
+    file, half = (broker.store / "config" / name for name in ("lightQueues", "lightQueues.tmp"))
+    broker.prefix = SAVES_OFTEN
+    broker.start()
+    await load.make_parent()
+    await load.send_to_each()
+    assert broker.stop() == 0
+    saved = file.read_bytes()
+    broker.prefix = []
+    broker.start()
+    await load.send_to_each()  # too few for another file
+    broker.kill()
+    broker.prefix = SAVES_OFTEN
+    for _ in range(2):
+        small_disk.fill(room=len(saved) // 2)  # a start takes some of it
+        broker.start()
+        await _until(lambda: "health is red: light-queues/save: fails again and again" in _newest_life(broker))
+        await _until(lambda: not half.exists())
+        assert file.read_bytes() == saved
+        broker.kill()
+    broker.start()
+    small_disk.free()
+    await load.send_to_each()
+    await _until(lambda: file.read_bytes() != saved)
+    assert broker.stop() == 0
+    load.check(broker.store)
+
+
+def _newest_life(broker: BrokerProcess) -> str:
+    """What the broker has logged since its last start."""
+    return (broker.root / "broker.log").read_text().rpartition("rocketlake.cli.build")[2]
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

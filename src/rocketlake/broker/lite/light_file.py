@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -107,9 +108,14 @@ class LightFile:
     def __init__(self, path: Path, files: Files, worker: Worker, store: MessageStore) -> None:
         """`worker` serves this file only; who starts the table closes it."""
         self.path = path
+        self._fresh = path.with_name(path.name + ".tmp")
         self.worker = worker
         self._files = files
         self._store = store
+
+    async def sweep(self) -> None:
+        """Delete what a crash left of a file in the making: the next one may be long in coming."""
+        await run_on(self.worker, self._drop_fresh)
 
     async def log_checksum(self, log_end: PhysicalOffset) -> int:
         """Of the last bytes of the log before this place, which can be read. OSError."""
@@ -122,11 +128,18 @@ class LightFile:
         await run_on(self.worker, lambda: self._replace(table.finish(log_end, log_checksum)))
 
     def _replace(self, data: bytearray) -> None:
-        fresh = self.path.with_name(self.path.name + ".tmp")
         self._files.make_dirs(self.path.parent)
-        self._files.write_bytes(fresh, data)
-        self._files.rename(fresh, self.path)
+        try:
+            self._files.write_bytes(self._fresh, data)
+            self._files.rename(self._fresh, self.path)
+        except OSError:
+            self._drop_fresh()  # messages need the room that it takes
+            raise
         self._files.sync_dir(self.path.parent)
+
+    def _drop_fresh(self) -> None:
+        with suppress(OSError):  # there is none, or the next file replaces it
+            self._files.remove(self._fresh)
 
     async def read(self) -> list[SavedParent]:
         """What the file says; nothing if there is none that is whole and about this log."""

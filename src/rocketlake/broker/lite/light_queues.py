@@ -148,6 +148,7 @@ class LightQueues(Service):
     async def start(self) -> None:
         """Read the log beside other work, and go on reading until `lead`."""
         await super().start()
+        await self._file.sweep()
         self._make_anew()
         self.every("follow", _FOLLOW_SECONDS, self._follow)
         self.every("save", _SAVE_SECONDS, self._save)

@@ -15,6 +15,7 @@ from tests.unit.broker.lite.light_world import FILE, LightWorld
 from tests.unit.store.store_world import put_ok
 
 LITES = "abcdefgh"
+HALF = FILE.with_name("lightQueues.tmp")
 SAVED_MS = 12_000
 """Within them the file is written, if enough is new."""
 
@@ -170,13 +171,26 @@ async def test_what_expires_while_the_file_holds_it(world: LightWorld) -> None:
 
 async def test_a_disk_that_refuses_the_file_costs_the_file_only(world: LightWorld) -> None:
     saved = world.disk.files.read_bytes(FILE)
-    world.disk.files.plan.add(Fault("write_bytes", FILE.name, error=errno.ENOSPC, times=1))
+    world.disk.files.plan.add(Fault("write_bytes", FILE.name, error=errno.ENOSPC, times=1, keep_bytes=100))
     for _ in range(50):
         world.send("a")
     await world.clock.run_for(SAVED_MS)
     assert world.disk.files.read_bytes(FILE) == saved
+    assert not world.disk.files.exists(HALF), "messages need the room"
     await world.clock.run_for(SAVED_MS)
     assert world.disk.files.read_bytes(FILE) != saved
+
+
+@pytest.mark.parametrize("has_parent", [True, False])
+async def test_half_a_file_of_a_crash_does_not_stay(world: LightWorld, has_parent: bool) -> None:
+    if not has_parent:
+        world.delete_parent()
+    await world.die()
+    world.disk.files.write_bytes(HALF, world.disk.files.read_bytes(FILE)[:100])
+    await world.start()
+    assert not world.disk.files.exists(HALF)
+    await world.lead()
+    assert world.messages.count == (20 if has_parent else 0)
 
 
 async def test_other_messages_of_the_log_do_not_matter(world: LightWorld) -> None:
