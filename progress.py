@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 _LINE_SECONDS = 15.0  # without a terminal: a line that often
+_TICK_SECONDS = 1.0  # the line moves, too, while a command says nothing: pip does for minutes while it unpacks
 _WIDTH = 100
 _ENDED_BY_CTRL_C = 130
 
@@ -24,9 +26,14 @@ class Line:
         self._title = title
         self._began = self._said = time.monotonic()
         self._moves = sys.stderr.isatty()
+        self._step = ""
+        self._ended = threading.Event()
+        self._ticks = threading.Thread(target=self._tick, daemon=True)
+        self._ticks.start()
 
     def show(self, step: str) -> None:
         """Say what the command is at."""
+        self._step = step
         now = time.monotonic()
         if not self._moves and now < self._said + _LINE_SECONDS:
             return
@@ -35,8 +42,14 @@ class Line:
         sys.stderr.write(f"\r{text:<{_WIDTH}}" if self._moves else f"{text}\n")
         sys.stderr.flush()
 
+    def _tick(self) -> None:
+        while not self._ended.wait(_TICK_SECONDS):
+            self.show(self._step)
+
     def end(self, what: str) -> None:
         """The last state of the line."""
+        self._ended.set()
+        self._ticks.join()
         text = f"==> {self._title}: {what} in {time.monotonic() - self._began:.0f} s"
         sys.stderr.write(f"\r{text:<{_WIDTH}}\n" if self._moves else f"{text}\n")
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -32,6 +33,26 @@ def test_a_step_that_fails_shows_what_it_said(tmp_path: Path, capfd: pytest.Capt
     assert "a step: failed" in said
     assert "the cause" in said
     assert str(log) in said
+
+
+def test_the_line_moves_while_a_step_says_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_TICK_SECONDS", 0.01)
+    go_on = tmp_path / "go on"
+    code = f"import os, time\nprint('Installing things')\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.01)"
+    step = threading.Thread(
+        target=progress.main, args=(["a step", str(tmp_path / "log"), sys.executable, "-uc", code],)
+    )
+    step.start()
+    said = ""
+    while said.count("Installing things") < 3:
+        said += capfd.readouterr().err
+        assert step.is_alive()
+    go_on.touch()
+    step.join()
+    assert "a step: done" in capfd.readouterr().err
 
 
 def test_ctrl_c_ends_the_step_and_leaves_no_traceback(tmp_path: Path) -> None:
