@@ -9,6 +9,7 @@ import pytest
 
 from rocketlake import ClientConfig, HandleExpired, StoredMessage, UsageError
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.service import Service
 from rocketlake.client.consumer.pops.access import PopAccess
 from rocketlake.client.consumer.pops.renewals import Renewals
 from rocketlake.client.instance import ClientInstance
@@ -41,6 +42,7 @@ class PopBroker:
         self.batches: list[BatchAckBody] = []
         self.changes: list[Request] = []
         self.is_slow = False
+        self.silent_about = -1
         self.is_asked = asyncio.Event()
         self.handlers = {
             Code.POP_MESSAGE: self.pop,
@@ -79,7 +81,7 @@ class PopBroker:
     def change(self, request: Request) -> Reply | Held:
         self.changes.append(request)
         self.is_asked.set()
-        if self.is_slow:
+        if self.is_slow or request.header(ChangeInvisibleHeader).offset == self.silent_about:
             return HELD
         return self.changed(request)
 
@@ -151,17 +153,17 @@ async def test_an_acknowledgement_waits_for_the_handle_that_is_on_its_way(pops: 
     assert broker.acked == [f"7 {broker.now_ms} 1000 3 0 b 0 7"]
 
 
+@pytest.fixture
+async def renewals(pops: PopAccess, clock: ManualClock, service: Service) -> Renewals:
+    renewals = Renewals(pops, 3 * INVISIBLE_MS, clock, service.spawn)
+    service.keep("renewals", renewals.run)
+    return renewals
+
+
 async def test_what_is_worked_on_is_renewed_and_no_longer(
-    pops: PopAccess, broker: PopBroker, clock: ManualClock
+    pops: PopAccess, broker: PopBroker, clock: ManualClock, renewals: Renewals
 ) -> None:
     first, second = await popped(pops)
-    renewals = Renewals(pops, 3 * INVISIBLE_MS, clock)
-
-    async def renew_for_ever() -> None:
-        for _ in range(1000):
-            await renewals.run()
-
-    renewing = asyncio.ensure_future(renew_for_ever())
     renewals.begin([first, second], INVISIBLE_MS)
     await clock.run_for(INVISIBLE_MS // 3 + 100)
     assert len(broker.changes) == 2
@@ -169,7 +171,18 @@ async def test_what_is_worked_on_is_renewed_and_no_longer(
     await clock.run_for(10 * INVISIBLE_MS)
     offsets = [request.header(ChangeInvisibleHeader).offset for request in broker.changes]
     assert (offsets.count(7), offsets.count(9)) == (1, 8), "every third of its time, for as long as it may last"
-    renewing.cancel()
+
+
+async def test_a_renewal_without_an_answer_keeps_no_other_waiting(
+    pops: PopAccess, broker: PopBroker, clock: ManualClock, renewals: Renewals
+) -> None:
+    first, second = (await popped(pops))[:2]
+    invisible_ms = 3_000  # shorter than the timeout of a renewal
+    broker.silent_about = 7
+    renewals.begin([first, second], invisible_ms)
+    await clock.run_for(invisible_ms * 2 + 100)
+    offsets = [request.header(ChangeInvisibleHeader).offset for request in broker.changes]
+    assert (offsets.count(7), offsets.count(9)) == (2, 6), "each third of its time, but for one that is being asked"
 
 
 async def test_a_message_that_was_not_popped_is_refused(pops: PopAccess) -> None:

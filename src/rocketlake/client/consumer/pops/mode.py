@@ -76,7 +76,7 @@ class PopMode:
         """The topics whose queues are shared, retry topics among them."""
         pops = PopAccess(instance, group)
         self.acks = Acks(pops, instance.clock, service.spawn)
-        self.renewals = Renewals(pops, config.consume_timeout_ms, instance.clock)
+        self.renewals = Renewals(pops, config.consume_timeout_ms, instance.clock, service.spawn)
         pop_runner = PopRunner(
             call,
             runner.submit_job,

@@ -57,7 +57,7 @@ class ReceivingConsumer(GroupConsumer, ABC, Generic[A]):
     ) -> None:
         super().__init__(kind, group, told)
         self._pops = make_access(self.instance, group)
-        self._renewals = Renewals(self._pops, self.config.consume_timeout_ms, self._clock)
+        self._renewals = Renewals(self._pops, self.config.consume_timeout_ms, self._clock, self.spawn)
         send_back = SendBack(self.instance, group, reconsume_limit=0, clock=self._clock)
         self._damage = Damage(group, self.hooks, send_back.to_dead_letters)
         self._turn = 0

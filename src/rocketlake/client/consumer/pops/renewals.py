@@ -4,13 +4,13 @@ Owns        which messages are renewed, when, and for how long at most.
 Must not know   who works on them.
 
 A message is renewed when two thirds of its time are left. A renewal that fails is repeated a third of the time later: a
-broker may be away for so long.
+broker may be away for so long. Each goes alone: one at a broker that is silent keeps no other waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
@@ -30,12 +30,13 @@ _IDLE_SECONDS = 3600.0
 class _Renewed:
     """A message whose time is renewed. Times in monotonic seconds."""
 
-    __slots__ = ("due", "invisible_ms", "message", "until")
+    __slots__ = ("due", "invisible_ms", "is_asked", "message", "until")
 
     def __init__(self, message: StoredMessage, invisible_ms: int, now: float, until: float) -> None:
         self.message = message
         self.invisible_ms = invisible_ms
         self.until = until
+        self.is_asked = False
         self.put_off(now)
 
     def put_off(self, now: float) -> None:
@@ -45,8 +46,11 @@ class _Renewed:
 class Renewals:
     """The renewals of one consumer."""
 
-    def __init__(self, pops: PopAccess, longest_ms: int, clock: Clock) -> None:
+    def __init__(
+        self, pops: PopAccess, longest_ms: int, clock: Clock, spawn: Callable[..., asyncio.Task[None]]
+    ) -> None:
         self._pops = pops
+        self._spawn = spawn
         self._longest_ms = longest_ms
         self._clock = clock
         self._alarm = Alarm(clock)
@@ -69,12 +73,14 @@ class Renewals:
     async def run(self) -> None:
         """Renew what is due, and wait for the next: a duty of the consumer."""
         now = self._clock.monotonic()
-        await asyncio.gather(*(self._renew(each) for each in list(self._held.values()) if each.due <= now))
+        for each in list(self._held.values()):
+            if each.due <= now:
+                self._look_at(each, now)
         self._wakes_at = min((each.due for each in self._held.values()), default=now + _IDLE_SECONDS)
         await self._alarm.wait(self._wakes_at - self._clock.monotonic())
 
-    async def _renew(self, renewed: _Renewed) -> None:
-        message, now = renewed.message, self._clock.monotonic()
+    def _look_at(self, renewed: _Renewed, now: float) -> None:
+        message = renewed.message
         if now >= renewed.until:
             self.end(message)
             log.warning(
@@ -83,6 +89,12 @@ class Renewals:
             )  # fmt: skip
             return
         renewed.put_off(now)
+        if not renewed.is_asked:
+            renewed.is_asked = True
+            self._spawn("renew", self._renew(renewed))
+
+    async def _renew(self, renewed: _Renewed) -> None:
+        message = renewed.message
         try:
             await self._pops.change(message, renewed.invisible_ms, still=lambda: id(message) in self._held)
         except HandleExpired as error:
@@ -90,3 +102,5 @@ class Renewals:
             log.warning("%s; it could not be renewed in time", error.what)
         except RocketLakeError as error:
             log.warning("message %s was not renewed, and will be tried again: %s", message.message_id, error)
+        finally:
+            renewed.is_asked = False
