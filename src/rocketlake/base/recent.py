@@ -35,16 +35,19 @@ class Recent(Generic[T]):
         now = self._clock.monotonic()
         self._values.pop(name, None)
         self._values[name] = now, value
-        while self._is_over(oldest := next(iter(self._values))):
+        # The time of this call, read once: by a later one the new value might be over, too, and none be left.
+        while self._is_over(oldest := next(iter(self._values)), now):
             del self._values[oldest]
 
     def get(self, name: str) -> T | None:
         """What was put last; None if it is forgotten."""
-        return None if name not in self._values or self._is_over(name) else self._values[name][1]
+        if name not in self._values or self._is_over(name, self._clock.monotonic()):
+            return None
+        return self._values[name][1]
 
     def forget(self, name: str) -> None:
         """Nothing is noted for this name any more."""
         self._values.pop(name, None)
 
-    def _is_over(self, name: str) -> bool:
-        return self._clock.monotonic() - self._values[name][0] >= self._seconds
+    def _is_over(self, name: str, now: float) -> bool:
+        return now - self._values[name][0] >= self._seconds

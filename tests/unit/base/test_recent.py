@@ -28,6 +28,17 @@ def test_a_value_that_is_put_again_lives_anew() -> None:
     assert (recent.get("a"), recent.get("c")) == (None, None)
 
 
+def test_a_process_that_stands_still_while_it_puts_a_value_is_harmless() -> None:
+    class Standstill(ManualClock):
+        def monotonic(self) -> float:
+            self.advance(3000)
+            return super().monotonic()
+
+    recent: Recent[int] = Recent(Standstill(), 2.0)
+    recent.put("a", 1)
+    assert recent.get("a") is None
+
+
 def test_names_do_not_gather() -> None:
     clock = ManualClock()
     recent: Recent[int] = Recent(clock, 2.0)
