@@ -83,6 +83,17 @@ async def test_a_purge_that_a_broker_does_not_end_says_what_is_gone(admin: Admin
         await admin.purge_topic("orders")
 
 
+async def test_a_drain_that_cannot_open_its_topic_again_says_how(admin: Admin, cluster: Standalone) -> None:
+    await admin.create_topic("orders", queues=1)
+    told = asyncio.Event()
+    change = TopicChange(read_queues=2, write_queues=2)
+    drain = asyncio.create_task(admin.alter_topic("orders", change, drain=lambda _: told.set()))
+    await told.wait()
+    await cluster.broker.stop()
+    with pytest.raises(RocketLakeError, match=r"'orders' may take no messages now.*topic alter orders --perm rw`"):
+        await drain
+
+
 async def test_a_misspelt_attribute_of_a_group_is_never_passed_over(admin: Admin) -> None:
     wrong, right = "+lite.bind.topc=sessions", "+lite.bind.topic=sessions"
     for change in (admin.create_group, admin.alter_group):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.groups import ClusterGroups
 from rocketlake.base.clock import SystemClock
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import is_own_group, is_system_group, keeps_first_offsets
 from rocketlake.model.pop import RETRY_MARKS, pop_retry_topic
@@ -50,8 +51,15 @@ async def drained(
     try:
         await cluster.put_topic(closed)  # of several brokers some may have done it when another one refuses
         await _quiet_and_read(cluster, topic, tell)
-    except BaseException:
-        await cluster.put_topic(settings)
+    except BaseException as error:
+        try:
+            await cluster.put_topic(settings)
+        except RocketLakeError as problem:
+            raise RocketLakeError(
+                f"topic {topic!r} may take no messages now, its permission could not be given back: {problem.what}",
+                where=problem.where,
+                hint=f"mend that, then `rocketlake topic alter {topic} --perm rw`",
+            ) from error
         raise
 
 
