@@ -90,7 +90,7 @@ def test_settings_in_the_place_of_a_topic_are_told_their_names() -> None:
 @pytest.mark.parametrize("topics", ["orders", ["orders"], 5])
 @pytest.mark.parametrize("kind", [Consumer, SimpleConsumer])
 def test_topics_are_a_table(kind: Any, topics: Any) -> None:
-    refused("topics is a Mapping, not", lambda: kind("g", topics=topics))
+    refused("topics is a dict, not", lambda: kind("g", topics=topics))
 
 
 def test_topics_of_transactions_are_several() -> None:
@@ -346,4 +346,4 @@ async def test_offsets_are_numbers(started: Started, offset: Any) -> None:
     async with await started(PullConsumer) as consumer:
         queue = MessageQueue("T", "a", 0)
         await refused_later("the offset of T@a:0", lambda: consumer.commit({queue: offset}))
-        await refused_later("offsets is a Mapping", lambda: consumer.commit([(queue, 0)]))
+        await refused_later("offsets is a dict", lambda: consumer.commit([(queue, 0)]))
