@@ -27,7 +27,7 @@ async def main(namesrv: str) -> None:
             written.update(delivery.message.body for delivery in group)  # one write for all of them
             for delivery in group:
                 delivery.ack()
-            if len(written) == ORDERS:
+            if len(written) >= ORDERS:  # a topic that others use, too, has more
                 all_written.set()
 
     async with Producer("shop", namesrv=namesrv) as producer:

@@ -339,7 +339,8 @@ async def test_a_group_is_bound_to_its_parent(broker: Broker, client: LiteClient
         ("unknown", Answer.SUBSCRIPTION_GROUP_NOT_EXIST),
     ):
         asker = LiteClient(broker.address, group=group, net=client.net)
-        assert (await asker.change_set(ADD, "a")).code == code
+        answer = await asker.change_set(ADD, "a")
+        assert (answer.code, f"--attribute +lite.bind.topic={PARENT}" in (answer.remark or "")) == (code, True)
     assert (await client.change_set(ADD, "a", topic="T")).code == Answer.INVALID_PARAMETER
 
 

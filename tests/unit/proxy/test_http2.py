@@ -10,6 +10,9 @@ import pytest
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.net.network import TcpNetwork
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import encode_command
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.proxy.http2.call import Call
 from rocketlake.proxy.http2.framing import GrpcStatus
 from rocketlake.proxy.http2.limits import GrpcLimits
@@ -62,6 +65,16 @@ async def server() -> AsyncIterator[GrpcServer]:
 @pytest.fixture
 def service(server: GrpcServer) -> _Service:
     return _Service(server)
+
+
+async def test_a_client_of_the_remoting_protocol_is_known_by_the_log(
+    server: GrpcServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"".join(encode_command(Command.request(RequestCode.GET_BROKER_CLUSTER_INFO))))
+    assert await reader.read() is not None  # until the server closes
+    writer.close()
+    assert "speaks no gRPC; a client of RocketMQ's remoting protocol asks a name server" in caplog.text
 
 
 @pytest.mark.parametrize(

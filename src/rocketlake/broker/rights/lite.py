@@ -36,12 +36,12 @@ class LiteRights:
                 code=ResponseCode.INVALID_PARAMETER,
                 hint=f"`rocketlake topic alter {parent} --attribute +message.type=LITE`",
             )
-        self._group(group)
+        self._group(group, parent)
         self.bound(parent, group)
 
     def subscribing(self, parent: str, group: str) -> GroupConfig:
         """The group of a subscription; or Refused."""
-        found = self._group(group)
+        found = self._group(group, parent)
         self.bound(parent, group)
         return found
 
@@ -65,13 +65,14 @@ class LiteRights:
         found = self._groups.find(group)
         return found.attributes.get(name, "") if found is not None else ""
 
-    def _group(self, group: str) -> GroupConfig:
+    def _group(self, group: str, parent: str) -> GroupConfig:
         found = self._groups.find(group)
         if found is None:
             raise Refused(
                 f"subscription group [{group}] does not exist",
                 code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                hint=f"`rocketlake group create {group} --attribute +{LITE_BIND}=<parent topic>`",
+                hint=f"`rocketlake group create {group} --attribute +{LITE_BIND}={parent}`, or `group alter` if the"
+                " heartbeat of a member has made it by now",
             )
         if not found.consume_enable:
             raise Refused(f"subscription group no permission, {group}", code=ResponseCode.NO_PERMISSION)

@@ -27,8 +27,9 @@ from rocketlake.protocol.response_code import ResponseCode
 
 _CURE = "is it running there? `rocketlake up` starts one; `namesrv=` or NAMESRV_ADDR says where it is"
 _CURE_OF_CUTS = (
-    "something listens there, and ends our connection: is it a name server, and does it encrypt as we do? --tls-config,"
-    " ROCKETLAKE_TLS_CONFIG or ClientConfig.tls_config_file names the certificates"
+    "something listens there, and ends our connection: is it a name server (port 9876 unless told otherwise; 8081 is"
+    " for gRPC clients), and does it encrypt as we do? --tls-config, ROCKETLAKE_TLS_CONFIG or"
+    " ClientConfig.tls_config_file names the certificates"
 )
 
 

@@ -17,6 +17,7 @@ from rocketlake.proxy.http2.limits import GrpcLimits
 __all__ = ["Ngh2Engine"]
 
 _DEFAULT_WINDOW_BYTES: Final = 65_535
+_NOT_GRPC: Final = "the peer speaks no gRPC; a client of RocketMQ's remoting protocol asks a name server (port 9876)"
 _GONE: Final = (ngh2.StreamProtocolError, ngh2.ConnectionClosingError, ngh2.ConnectionStateError)
 """The stream, or all of them, ended meanwhile."""
 _TAKEN: Final = (*_GONE, ValueError)
@@ -52,6 +53,8 @@ class Ngh2Engine:
             self._h2.receive_data(data)
             events = self._h2.events()
         except ngh2.NGH2Error as error:
+            if "client magic" in str(error):
+                raise EngineFailed(_NOT_GRPC) from error
             raise EngineFailed(f"its HTTP/2 is refused: {error}") from error
         for event in events:
             if isinstance(event, ngh2.DataReceived):
