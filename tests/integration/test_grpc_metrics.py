@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rocketlake.admin import Admin
 from rocketlake.proxy.alone import ProxyAlone
 from rocketlake.proxy.config import load_proxy_conf
@@ -57,3 +59,8 @@ async def test_without_the_setting_no_page_is_served(tmp_path: Path) -> None:
     async with ProxyAlone(load_proxy_conf(None, {"grpcServerPort": 0, "namesrvAddr": "127.0.0.1:1"})) as server:
         assert server.monitor.address == ""
         assert server.address.startswith("127.0.0.1:")
+
+
+async def test_a_start_in_front_of_no_name_server_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with ProxyAlone(load_proxy_conf(None, {"grpcServerPort": 0, "namesrvAddr": "127.0.0.1:1"})):
+        await until(lambda: "clients get no new routes: no name server answers" in caplog.text)

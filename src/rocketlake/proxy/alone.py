@@ -49,6 +49,7 @@ class ProxyAlone(Service):
         except BaseException:
             await self.stop()
             raise
+        self.spawn("first look at the cluster", self.proxy.cluster.look())
 
     async def stop(self) -> None:
         """The pages last: they say that clients should go elsewhere."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.calls.answer import ask, is_of_slave
 from rocketlake.client.calls.route import NameServers
@@ -20,7 +22,7 @@ from rocketlake.client.routes import RouteCache
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.route import Route
-from rocketlake.model.topic import TopicConfig
+from rocketlake.model.topic import TEMPLATE_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.group import GroupEntry
 from rocketlake.protocol.bodies.topic import TopicEntry
@@ -37,6 +39,7 @@ __all__ = ["ASK_MS", "Cluster"]
 
 _T = TypeVar("_T")
 
+_log: Final = get_logger(__name__)
 _TYPE: Final = "message.type"
 
 _FRESH_SECONDS: Final = 20.0
@@ -116,6 +119,7 @@ class Cluster(Service):
         self._topics = _Cache(self._ask_topic, clock, self.spawn)
         self._groups = _Cache(self._ask_group, clock, self.spawn)
         self._route_asked: dict[str, float] = {}
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
         self.adopt(net)
 
     async def start(self) -> None:
@@ -127,6 +131,11 @@ class Cluster(Service):
         """Close all links to the cluster."""
         await super().stop()
         await self.net.stop()
+
+    async def look(self) -> None:
+        """Ask for a route that every cluster may know: the log says at once if no name server gives any."""
+        with suppress(RocketLakeError):
+            await self._told(TEMPLATE_TOPIC)
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
@@ -180,8 +189,16 @@ class Cluster(Service):
         """The addresses of all masters that are known."""
         return {address for _, _, address in self._views.addresses(masters_only=True)}
 
+    async def _told(self, topic: str) -> Route | None:
+        """What a name server says. Who runs the proxy hears of a failure: many clients keep the cause to themselves."""
+        try:
+            return await self._servers.route(topic)
+        except RocketLakeError as error:
+            self._warnings.warn("route", "clients get no new routes: %s", error)
+            raise
+
     async def _ask_route(self, topic: str) -> Route:
-        route = await self._servers.route(topic)
+        route = await self._told(topic)
         if route is None or not route.brokers:
             raise Refused(v2.Code.TOPIC_NOT_FOUND, f"there is no topic {topic}")
         self._views.put(topic, route)

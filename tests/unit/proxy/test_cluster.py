@@ -99,6 +99,20 @@ async def test_an_ordered_group_stays_one_while_no_broker_answers(world: World) 
         await world.cluster.group("another")
 
 
+async def test_the_log_says_that_no_name_server_answers_once_a_minute(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.cluster.look()
+    assert not caplog.records
+    await world.name_server.stop(drain_seconds=0)
+    await world.cluster.look()
+    with pytest.raises(LinkError):
+        await world.cluster.route("another")
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "rocketlake.proxy.cluster"]
+    assert said.startswith("clients get no new routes: no name server answers: cannot connect to ns:9876")
+    assert "Cure: is it running there?" in said
+
+
 async def test_a_call_about_many_messages_asks_for_some_at_once(world: World) -> None:
     held: list[Request] = []
 
