@@ -138,3 +138,13 @@ async def test_the_example(cluster: Standalone) -> None:
     assert printed.decode().splitlines() == [
         "booked 35", "given up: invalid literal for int() with base 10: b'7 euros'", "booked 7",
     ]  # fmt: skip
+
+
+async def test_a_start_that_is_given_up_leaves_nothing_running() -> None:
+    starting = asyncio.create_task(DeadLetters(GROUP, namesrv="127.0.0.1:1").__aenter__())
+    await asyncio.sleep(0)
+    assert not starting.done()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert asyncio.all_tasks() == {asyncio.current_task()}

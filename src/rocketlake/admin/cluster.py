@@ -91,9 +91,13 @@ class Cluster:
 
     async def __aenter__(self) -> Cluster:
         header = GetRouteHeader(topic=TEMPLATE_TOPIC)
-        first = await first_to_answer(
-            self.net, self.name_servers, lambda: Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-        )
+        try:
+            first = await first_to_answer(
+                self.net, self.name_servers, lambda: Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+            )
+        except BaseException:  # Ctrl-C, a deadline: nobody else has the links yet
+            await self.net.close()
+            raise
         if first is not None:
             self._servers.prefer(first)
         return self

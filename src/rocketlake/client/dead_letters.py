@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from rocketlake.base.service import stop_each
+from rocketlake.base.settings.forms import AsyncForms
 from rocketlake.client.calls.send import SendResult
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.consumer.pull import PullConsumer
@@ -85,8 +86,10 @@ class _Mark:
         return self._read[0] if self._read else self._next
 
 
-class DeadLetters:
+class DeadLetters(AsyncForms):
     """`async with DeadLetters("billing", namesrv="127.0.0.1:9876") as letters:`, then read, send again, drop."""
+
+    _twins = ""
 
     def __init__(self, group: str, *, namesrv: str | None = None, client_config: ClientConfig | None = None) -> None:
         """`group`: the consumer group whose dead letters they are. Raises UsageError for a name that is none."""
@@ -97,11 +100,18 @@ class DeadLetters:
         self._marks: dict[MessageQueue, _Mark] = {}
 
     async def __aenter__(self) -> Self:
-        await self._producer.start()
-        await self._reader.start()
+        try:
+            await self._producer.start()
+            await self._reader.start()
+        except BaseException:
+            await self._stop()
+            raise
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self._stop()
+
+    async def _stop(self) -> None:
         await stop_each(self._reader.stop, self._producer.stop)
 
     async def spans(self) -> dict[MessageQueue, Span]:

@@ -85,6 +85,17 @@ async def test_questions_about_replicas(world: World, names: str) -> None:
     assert await world.at_once(names, lambda cluster: ClusterReplicas(cluster).groups()) == []
 
 
+async def test_a_start_that_is_given_up_leaves_no_link(world: World) -> None:
+    net = NetClient(clock=world.clock, network=world.net.host("cli"))
+    starting = asyncio.create_task(Cluster("hung:9876;hung:9877", net).__aenter__())
+    await world.clock.settle()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    with pytest.raises(LinkError, match="the client is closed"):
+        await Cluster("plain:9876", net).topics()
+
+
 async def test_a_deleted_topic_is_told_to_the_others(world: World) -> None:
     told: list[int] = []
 

@@ -187,7 +187,7 @@ def test_an_answer_is_to_a_message_that_came() -> None:
 ASYNC: list[Callable[[], Any]] = [
     lambda: Producer("g"), lambda: TransactionProducer("g", check=nothing), lambda: PushConsumer("g", listener=nothing),
     lambda: PullConsumer("g"), lambda: SimpleConsumer("g", "t"), lambda: LiteSimpleConsumer("g", "t"),
-    lambda: Consumer("g", "t"), lambda: Admin(namesrv="127.0.0.1:1"),
+    lambda: Consumer("g", "t"), lambda: Admin(namesrv="127.0.0.1:1"), lambda: DeadLetters("g"),
 ]  # fmt: skip
 BLOCKING: list[Callable[[], Any]] = [
     lambda: sync.Producer("g"), lambda: sync.PushConsumer("g", listener=nothing), lambda: sync.PullConsumer("g"),
@@ -200,13 +200,14 @@ BLOCKING: list[Callable[[], Any]] = [
 async def test_a_plain_with_of_an_async_client_names_the_right_one(make: Callable[[], Any]) -> None:
     client = make()
     name, home = type(client).__name__, "admin.sync" if isinstance(client, Admin) else "client.sync"
+    twin = "" if isinstance(client, DeadLetters) else f", or take the blocking twin of rocketlake.{home}"
 
     def enter() -> None:
         with client:
             pass
 
     hint = refused(f"{name} is async and has no plain `with`", enter).hint
-    assert hint == f"write `async with {name}(...)` in a coroutine, or take the blocking twin of rocketlake.{home}"
+    assert hint == f"write `async with {name}(...)` in a coroutine{twin}"
 
 
 @pytest.mark.parametrize("make", BLOCKING)

@@ -17,14 +17,16 @@ class AsyncForms:
     """An async client: it has no plain `with`."""
 
     _twins: ClassVar[str] = "rocketlake.client.sync"
+    """Where the blocking twin is; empty without one."""
 
     if not TYPE_CHECKING:
 
         def __enter__(self):
             name = type(self).__name__
+            twin = f", or take the blocking twin of {self._twins}" if self._twins else ""
             raise UsageError(
                 f"{name} is async and has no plain `with`",
-                hint=f"write `async with {name}(...)` in a coroutine, or take the blocking twin of {self._twins}",
+                hint=f"write `async with {name}(...)` in a coroutine{twin}",
             )
 
         def __exit__(self, *_):
