@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ async def table(
     while not queues.is_ready:
         await clock.run_for(50)
     await queues.stop()
-    return queues._ends
+    return {parent: dict(chain.from_iterable(ends.steps(500))) for parent, ends in queues._ends.items()}
 
 
 @given(texts=st.lists(st.one_of(messages, messages, odd), max_size=40))

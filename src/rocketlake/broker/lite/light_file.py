@@ -13,7 +13,7 @@ Bytes: docs/internals/store_layout.md.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -58,15 +58,15 @@ class SavedParent(NamedTuple):
     """By queue id. The file holds all messages before these places."""
     pairs: memoryview
 
-    def steps(self, at_once: int) -> Iterator[dict[int, int]]:
-        """Key -> packed end of its light queues, so many at a step."""
+    def steps(self, at_once: int) -> Iterator[list[tuple[int, int]]]:
+        """Its light queues, so many at a step: key, packed end."""
         step = at_once * _PAIR_BYTES
         for first in range(0, len(self.pairs), step):
             some = self.pairs[first : first + step]
-            yield {
-                int.from_bytes(some[at : at + _KEY_BYTES]): int.from_bytes(some[at + _KEY_BYTES : at + _PAIR_BYTES])
+            yield [
+                (int.from_bytes(some[at : at + _KEY_BYTES]), int.from_bytes(some[at + _KEY_BYTES : at + _PAIR_BYTES]))
                 for at in range(0, len(some), _PAIR_BYTES)
-            }
+            ]
 
 
 class TableBytes:
@@ -86,14 +86,12 @@ class TableBytes:
         for queue_id, read in reads.items():
             self._data += _QUEUE.pack(queue_id, *read)
 
-    def add(self, pairs: Iterable[tuple[int, int]]) -> None:
+    def add(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Light queues: key, packed end."""
-        before = len(self._data)
         for key, end in pairs:
             self._data += key.to_bytes(_KEY_BYTES) + end.to_bytes(_END_BYTES)
         name_bytes, queues, count = _PARENT.unpack_from(self._data, self._parent_at)
-        count += (len(self._data) - before) // _PAIR_BYTES
-        _PARENT.pack_into(self._data, self._parent_at, name_bytes, queues, count)
+        _PARENT.pack_into(self._data, self._parent_at, name_bytes, queues, count + len(pairs))
 
     def finish(self, log_end: PhysicalOffset, log_checksum: int) -> bytearray:
         """The bytes of the file; the table holds all messages before `log_end` that were read."""

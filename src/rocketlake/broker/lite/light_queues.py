@@ -20,7 +20,7 @@ Invariant: a number is given out only while the table holds all lite messages of
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
@@ -33,6 +33,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level, timer_property
+from rocketlake.broker.lite.ends import Ends, Key
 from rocketlake.broker.lite.light_file import LightFile, QueueRead, TableBytes
 from rocketlake.broker.lite.lite_messages import LiteMessages, Said
 from rocketlake.broker.topics.table import TopicTable
@@ -71,9 +72,6 @@ _NOWHERE = PhysicalOffset(-1)
 _UNREAD = QueueRead(QueueOffset(0), _NOWHERE)
 _OFFSET_BITS, _QUEUE_BITS, _SECOND_BITS, _COUNT_BITS = 56, 16, 34, 32
 """Of a packed end, below the number behind its last message. All fit into 180 bits up to a log of 4 TB: 48 bytes."""
-
-_Key = int
-"""Hash of 128 bits of a lite topic's name: a number is a third of the memory of a long name."""
 
 
 class Newest(NamedTuple):
@@ -121,8 +119,8 @@ class LightQueues(Service):
         self._file_is_unread = True
         self._unsaved = 0
         """Messages noted since the file was written."""
-        self._ends: dict[str, dict[_Key, int]] = {}
-        """Parent -> light queue -> its packed end."""
+        self._ends: defaultdict[str, Ends] = defaultdict(Ends)
+        """Parent -> the ends of its light queues."""
         self._unread: dict[tuple[str, int], deque[tuple[int, str]]] = {}
         """(Parent, queue id) -> (queue offset, lite topic) of messages that are stored and may not be read yet."""
         self._readable: dict[tuple[str, str], deque[int]] = {}
@@ -189,7 +187,7 @@ class LightQueues(Service):
         if lite is None or not is_lite_topic(topic):
             return None
         self._check(message, properties, topic, lite)
-        packed = self._ends.get(topic.name, {}).get(_key(lite), 0)
+        packed = self._end(topic.name, lite)
         if not packed and len(self) >= (most := self._config.now.lite_topics_max):
             raise RemoteError(
                 f"the broker has {most} lite topics, {lite} would be one more",
@@ -236,7 +234,7 @@ class LightQueues(Service):
         first = _unpacked(message.before).first if message.before else message.number
         place = Place(queue_id, result.queue_offset)
         newest = Newest(first, message.number + 1, _seconds(result.store_ms), place)
-        self._ends.setdefault(message.parent, {})[_key(message.lite)] = _packed(newest)
+        self._ends[message.parent].put(_key(message.lite), _packed(newest))
         self._unsaved += 1
         if result.queue_offset < self._store.max_offset(message.parent, queue_id):
             self.on_message(message.parent, message.lite)
@@ -269,12 +267,17 @@ class LightQueues(Service):
 
     def has(self, parent: str, lite: str) -> bool:
         """True if the table holds the light queue; it may have expired."""
-        return _key(lite) in self._ends.get(parent, {})
+        return self._end(parent, lite) != 0
 
     def newest(self, parent: str, lite: str) -> Newest | None:
         """The readable end of a light queue; None if it has no message, or has expired."""
         unread = self._readable.get((parent, lite))
-        return self._alive(parent, unread[0] if unread else self._ends.get(parent, {}).get(_key(lite), 0))
+        return self._alive(parent, unread[0] if unread else self._end(parent, lite))
+
+    def _end(self, parent: str, lite: str) -> int:
+        """The packed end of a light queue; 0 if the table has none."""
+        ends = self._ends.get(parent)
+        return 0 if ends is None else ends.get(_key(lite))
 
     def _alive(self, parent: str, packed: int) -> Newest | None:
         if not packed:
@@ -294,18 +297,16 @@ class LightQueues(Service):
 
         The steps end when the table is made anew.
         """
-        life_s, ends, making = self._life_s(parent), self._ends.get(parent, {}), self._makings
-        if not life_s:
+        life_s, ends, making = self._life_s(parent), self._ends.get(parent), self._makings
+        if not life_s or ends is None:
             return
-        keys = list(ends)
-        for first in range(0, len(keys), _SOME):
+        for some in ends.steps(_SOME):
             if (self._leads and not self.is_ready) or making != self._makings:
                 return
             oldest_s = self._clock.now_ms() / 1000 - life_s - LINGER_SECONDS
-            some = keys[first : first + _SOME]
-            gone = [key for key in some if key in ends and _packed_second(ends[key]) < oldest_s]
+            gone = [key for key, end in some if _packed_second(end) < oldest_s]
             for key in gone:
-                del ends[key]
+                ends.drop(key)
             yield len(gone)
 
     # -- reading the log -----------------------------------------------------------------------------------------------
@@ -412,13 +413,14 @@ class LightQueues(Service):
 
     def _note(self, parent: str, said: Said, place: Place) -> None:
         lite, number, has_before, store_ms = said
-        ends, key = self._ends.setdefault(parent, {}), _key(lite)
-        newest = _unpacked(ends[key]) if key in ends else Newest(0, 0, 0, place)
+        ends, key = self._ends[parent], _key(lite)
+        packed = ends.get(key)
+        newest = _unpacked(packed) if packed else Newest(0, 0, 0, place)
         if number >= newest.end:
             newest = Newest(newest.first, number + 1, _seconds(store_ms), place)
         if not has_before:
             newest = newest._replace(first=max(newest.first, number))
-        ends[key] = _packed(newest)
+        ends.put(key, _packed(newest))
         self._unsaved += 1
 
     def _topic_changed(self, name: str) -> None:
@@ -451,9 +453,10 @@ class LightQueues(Service):
                 continue
             while making == self._makings and any(self._store.max_offset(*key) < reads[key].offset for key in reads):
                 await self._clock.sleep(_PAUSE_SECONDS)  # a replica: not all is confirmed yet that was before the start
-            ends: dict[_Key, int] = {}
+            ends = Ends()
             for some in saved.steps(_SOME):
-                ends.update(some)
+                for key, end in some:
+                    ends.put(key, end)
                 await self._clock.sleep(0)
             if making != self._makings:
                 return
@@ -480,11 +483,10 @@ class LightQueues(Service):
             return
         table = TableBytes()
         for parent in sorted(self._parents):
-            reads, ends = await self._reads_of(parent), self._ends.get(parent, {})
-            keys = list(ends) if reads else []
+            reads, ends = await self._reads_of(parent), self._ends.get(parent)
             table.begin(parent, reads)
-            for first in range(0, len(keys), _SOME):
-                table.add((key, ends[key]) for key in keys[first : first + _SOME] if key in ends)
+            for some in ends.steps(_SOME) if reads and ends is not None else ():
+                table.add(some)
                 await self._clock.sleep(0)
         log_end = self._store.max_physical_offset
         while self._store.kept_end < log_end and making == self._makings:  # what is kept is never cut off the log
@@ -513,7 +515,7 @@ class LightQueues(Service):
         return QueueRead(end, before[0][0]) if before else _UNREAD
 
 
-def _key(lite: str) -> _Key:
+def _key(lite: str) -> Key:
     return int.from_bytes(blake2b(lite.encode(), digest_size=16).digest(), "big")
 
 
