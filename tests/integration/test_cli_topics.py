@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer, PullConsumer, PushConsumer, StoredMessage
+from rocketlake.admin.sync import Admin
 from rocketlake.base.errors import NotThereError, RocketLakeError, UsageError
 from rocketlake.cli.tree import app
 from rocketlake.testing.cluster import EmbeddedCluster
@@ -199,12 +200,16 @@ def test_a_topic_on_one_broker_of_two_is_told_and_spread(
     rocketlake: Typed, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     rocketlake("topic", "create", "lopsided", "-q", "3")
+    rocketlake("topic", "alter", "lopsided", "--attribute", "+message.type=LITE")
     with second_broker(cluster, tmp_path):
         while "broker-b has no queue of this topic" not in rocketlake("topic", "show", "lopsided"):
             time.sleep(0.05)
         assert rocketlake("topic", "spread", "lopsided") == "topic lopsided is on broker-b, too: 3 queues, rw\n"
         assert "3 queues, rw on broker-a, broker-b" in rocketlake("topic", "show", "lopsided")
         assert "is on every broker" in rocketlake("topic", "spread", "lopsided")
+        with Admin(namesrv=cluster.namesrv) as admin:
+            settings = admin.topic_settings()["lopsided"]
+        assert [config.attributes for config in settings.values()] == [{"message.type": "LITE"}] * 2
 
 
 def test_more_queues_move_keys(rocketlake: Typed) -> None:

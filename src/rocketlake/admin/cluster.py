@@ -192,15 +192,28 @@ class Cluster:
 
     async def put_topic(self, settings: Mapping[str, TopicConfig], attributes: str = "") -> list[str]:
         """Give a topic these settings, by broker; `attributes`: changes, such as `+a=1,-b`. What is not named stays."""
+        return await self._put({name: _to_header(config, attributes) for name, config in settings.items()})
+
+    async def make_topic(self, settings: Mapping[str, TopicConfig]) -> list[str]:
+        """Make a topic as it is, or was, elsewhere, by broker: with the attributes, too."""
+        return await self._put(
+            {
+                broker: _to_header(config, ",".join(f"+{name}={value}" for name, value in config.attributes.items()))
+                for broker, config in settings.items()
+            }
+        )
+
+    async def _put(self, headers: Mapping[str, CreateTopicHeader]) -> list[str]:
         masters = await self.masters()
-        telling = []
-        for name, config in settings.items():
-            command = Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, _to_header(config, attributes))
-            telling.append(ask(self.net, masters[name], command))
-        await asyncio.gather(*telling)
-        for topic in {config.name for config in settings.values()}:
-            await self._await_route(topic, set(settings))
-        return list(settings)
+        await asyncio.gather(
+            *(
+                ask(self.net, masters[name], Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
+                for name, header in headers.items()
+            )
+        )
+        for topic in {header.topic for header in headers.values()}:
+            await self._await_route(topic, set(headers))
+        return list(headers)
 
     async def _await_route(self, topic: str, brokers: set[str]) -> None:
         # Brokers tell the name servers at once, but they answer us first.

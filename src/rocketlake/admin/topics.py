@@ -101,7 +101,7 @@ class Topics:
         there = await self._cluster.settings(topic)
         missing = sorted({*await self._cluster.masters()} - {*there}) if there else []
         if missing:
-            await self._cluster.put_topic(dict.fromkeys(missing, next(iter(there.values()))))
+            await self._cluster.make_topic(dict.fromkeys(missing, next(iter(there.values()))))
         return TopicMade(missing, there)
 
     async def alter(
@@ -149,8 +149,7 @@ class Topics:
         return sorted(settings)
 
     async def _make_anew(self, topic: str, settings: Mapping[str, TopicConfig]) -> None:
-        attributes = {broker: _attributes_text(config) for broker, config in settings.items()}
-        making = [self._cluster.put_topic({broker: settings[broker]}, text) for broker, text in attributes.items()]
+        making = [self._cluster.make_topic({broker: config}) for broker, config in settings.items()]
         outcomes = zip(settings, await asyncio.gather(*making, return_exceptions=True), strict=True)
         errors = {broker: outcome for broker, outcome in outcomes if isinstance(outcome, BaseException)}
         if not errors:
@@ -159,7 +158,8 @@ class Topics:
         if not isinstance(cause, RocketLakeError):
             raise cause
         command = "create" if len(errors) == len(settings) else "spread"  # as it is on the other brokers
-        had = [settings_text(settings), *sorted({text for text in attributes.values() if text})]
+        attributes = {f"+{name}={value}" for config in settings.values() for name, value in config.attributes.items()}
+        had = [settings_text(settings), *sorted(attributes)]
         raise RocketLakeError(
             f"topic {topic!r} could not be made anew on {', '.join(errors)}, and may be gone there: {cause.what}",
             where=cause.where,
@@ -187,10 +187,6 @@ def _only(settings: dict[str, TopicConfig], brokers: Collection[str], topic: str
             hint = f"it is on {', '.join(sorted(settings))}; `rocketlake topic spread {topic}` makes it on all"
             raise NotThereError(f"topic {topic!r} is not on broker {broker}", hint=hint)
     return {broker: config for broker, config in settings.items() if not brokers or broker in brokers}
-
-
-def _attributes_text(config: TopicConfig) -> str:
-    return ",".join(f"+{name}={value}" for name, value in config.attributes.items())
 
 
 def _refuse_system(topic: str) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 from rocketlake.admin.cluster import Cluster
 from rocketlake.admin.topics import Topics
 from rocketlake.auth.credentials import Credentials
-from rocketlake.base.errors import UsageError
+from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.base.service import stop_each
 from rocketlake.base.settings.config_file import read_properties
 from rocketlake.broker.config import BrokerConfig, BrokerRole, load_broker_conf
@@ -87,15 +87,25 @@ class BrokerProcesses(KeptProcesses):
         return await Topics(self._cluster).names()
 
     async def _spread(self) -> None:
-        """Make new topics of one of these brokers on the others. Topics of other machines are theirs."""
+        """Make new topics of one of these brokers on the others. Topics of other machines are theirs.
+
+        RocketLakeError for one that could not be made: the others are, and it is tried again.
+        """
         names = await self._topics()
+        failure: RocketLakeError | None = None
         for topic in sorted(set(names) - self._seen):
-            there = await self._cluster.settings(topic)
-            known = next((there[name] for name in self.names if name in there), None)
-            if known is not None:
-                await self._cluster.put_topic({name: known for name in self.names if name not in there})
-            self._seen.add(topic)
+            try:
+                there = await self._cluster.settings(topic)
+                known = next((there[name] for name in self.names if name in there), None)
+                if known is not None:
+                    await self._cluster.make_topic({name: known for name in self.names if name not in there})
+            except RocketLakeError as error:
+                failure = error
+            else:
+                self._seen.add(topic)
         self._seen.intersection_update(names)
+        if failure is not None:
+            raise failure
 
     def _client_config(self) -> ClientConfig:
         config = self._config
