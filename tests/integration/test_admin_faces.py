@@ -11,7 +11,7 @@ import pytest
 from rocketlake import ClientConfig, ConsumeResult, Message, Producer, PushConsumer, StoredMessage
 from rocketlake.admin import Admin, DeadLetterGroup, LetterChoice, LettersSettled, letter_error
 from rocketlake.admin.sync import Admin as BlockingAdmin
-from rocketlake.auth.account_text import QuotaInfo
+from rocketlake.auth.account_text import AclInfo, EntryInfo, PolicyInfo, QuotaInfo, UserInfo
 from rocketlake.auth.credentials import Credentials
 from rocketlake.base.errors import ConflictError, NotThereError, RemoteError, UsageError
 from rocketlake.namesrv.config import load_namesrv_conf
@@ -43,6 +43,12 @@ async def test_users_are_made_altered_told_and_deleted(tmp_path: Path) -> None:
         assert str(denied.replaced) == "Allow Pub,Sub on Topic:orders"
         assert not (await admin.may("shop", "Sub", "Topic:orders")).allowed
         assert (await admin.allow("shop", ["Pub", "Sub"], "Topic:orders")).replaced == denied.entry
+        default = PolicyInfo("Default", [EntryInfo("Topic:orders", ["Pub"], None, "Deny")])
+        await admin.add_accounts([UserInfo("other", "secret of other", "Normal")], [AclInfo("User:other", [default])])
+        assert (await admin.allow("other", ["Pub"], "Topic:orders")).replaced is None
+        await admin.delete_policies("other", "Topic:orders")
+        assert await admin.policies("other") == {}
+        await admin.delete_user("other")
         await admin.deny("shop", ["Sub"], "Topic:audit*", sources=["10.0.0.0/8"])
         with pytest.raises(UsageError):
             await admin.allow("shop", ["Fly"], "Topic:orders")

@@ -26,7 +26,7 @@ from rocketlake.auth.account_text import (
     parse,
 )
 from rocketlake.auth.action import Kind, Need, on_topic
-from rocketlake.auth.policy import Acl, Decision, Resource, Verdict
+from rocketlake.auth.policy import Acl, Decision, PolicyType, Resource, Verdict
 from rocketlake.base.errors import ConflictError, NotThereError, RocketLakeError, UsageError
 from rocketlake.client.calls.answer import ask
 from rocketlake.protocol.command import Command
@@ -91,15 +91,17 @@ class ClusterAccounts:
         """Delete the entry of a user for a resource, or all of its entries."""
         if name not in (known := await self.acls(name)):
             raise NotThereError(f"user {name} has no policies", hint="`rocketlake acl show` lists all")
-        entries = [entry for _, entry in known[name].entries]
-        if resource is not None and resource not in [str(entry.resource) for entry in entries]:
+        # Without a resource a server deletes all of them, of both types.
+        kinds = [kind for kind, entry in known[name].entries if str(entry.resource) == resource]
+        if resource is not None and not kinds:
             raise NotThereError(f"user {name} has no policy for {resource}", hint=f"`rocketlake acl show {name}`")
-        fields = {"subject": SUBJECT + name, "policyType": "Custom"} | ({"resource": resource} if resource else {})
+        fields = {"subject": SUBJECT + name} | ({"resource": resource} if resource else {})
         done = []
         for address in await self._servers():
             listed = await self._ask(address, RequestCode.AUTH_LIST_ACL, {"subjectFilter": SUBJECT + name})
             if listed:  # a server that shares its file with one before has it done
-                await self._ask(address, RequestCode.AUTH_DELETE_ACL, fields)
+                for kind in kinds or [PolicyType.CUSTOM]:
+                    await self._ask(address, RequestCode.AUTH_DELETE_ACL, fields | {"policyType": kind.value})
             done.append(address)
         return done
 
@@ -109,11 +111,11 @@ class ClusterAccounts:
         """Allow or deny a user something, in place of what was decided for the same resource."""
         entry = EntryInfo(resource, list(actions), list(sources) or None, decision.value)
         info = AclInfo(SUBJECT + user, [PolicyInfo("Custom", [entry])])
-        ((_, made),) = acl_entries(info)  # a bad one is refused here, before any server has it
+        ((kind, made),) = acl_entries(info)  # a bad one is refused here, before any server has it
         await self.user(user)
-        known = (await self.acls(user)).get(user, Acl()).entries
-        before = [entry for _, entry in known if entry.resource == made.resource and entry != made]
-        return PolicyMade(made, await self.put_policies(info), before[0] if before else None)
+        known = (await self.acls(user)).get(user, Acl()).of_type(kind)
+        replaced = next((entry for entry in known if entry.resource == made.resource and entry != made), None)
+        return PolicyMade(made, await self.put_policies(info), replaced)
 
     async def verdict(self, user: str, action: str, resource: str, host: str) -> Verdict:
         """Whether a user may do something, and what decides."""
