@@ -156,7 +156,8 @@ async def test_a_client_names_no_more_topics_than_it_may(both: tuple[Standalone,
 
 async def test_what_cannot_be_done_says_why(both: tuple[Standalone, Proxy]) -> None:
     async with client_of(both[1]) as client:
-        assert (await client.send("None")).status.code == v2.Code.TOPIC_NOT_FOUND
+        refused = (await client.send("None")).status
+        assert (refused.code, "`rocketlake topic create None`" in refused.message) == (v2.Code.TOPIC_NOT_FOUND, True)
         assert (await client.send("T", b"")).status.code == v2.Code.MESSAGE_BODY_EMPTY
         (refused,) = await client.end(
             "ReceiveMessage", await client.begin("ReceiveMessage", client.receiving("T", "g", 5), b"1S")

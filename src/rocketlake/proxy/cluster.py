@@ -200,7 +200,8 @@ class Cluster(Service):
     async def _ask_route(self, topic: str) -> Route:
         route = await self._told(topic)
         if route is None or not route.brokers:
-            raise Refused(v2.Code.TOPIC_NOT_FOUND, f"there is no topic {topic}")
+            hint = f"`rocketlake topic create {topic}`; clients of gRPC make no topics"
+            raise Refused(v2.Code.TOPIC_NOT_FOUND, f"there is no topic {topic}", hint=hint)
         self._views.put(topic, route)
         return route
 
