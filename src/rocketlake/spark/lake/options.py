@@ -16,7 +16,7 @@ from rocketlake.spark.option_values import Given, OptionNames
 from rocketlake.spark.places.location import Location, location_of
 from rocketlake.spark.places.settings import STORE_OPTIONS
 
-__all__ = ["DESCRIPTIONS", "NAMES", "LakeOptions", "parse_options", "table_location"]
+__all__ = ["DESCRIPTIONS", "FORMATS", "NAMES", "LakeOptions", "parse_options", "table_location"]
 
 DESCRIPTIONS: dict[str, str] = {
     "path": "folder of the table, seen by driver and tasks, or `s3://bucket/folder` (required; `start(path)` and"
@@ -60,7 +60,7 @@ _ELSEWHERE = {
 
 NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS | STORE_OPTIONS | CATALOG_OPTIONS, {}, _ELSEWHERE)
 
-_FORMATS = ("parquet", "delta", "iceberg")
+FORMATS = ("parquet", "delta", "iceberg")
 _STORED_FORMATS = ("delta", "parquet", "iceberg")
 _OF_BODY_FORMAT = {
     "bodySchema": "json, debezium",
@@ -143,7 +143,7 @@ def table_location(given: Given) -> Location:
 
 
 def _format(given: Given, location: Location) -> str:
-    table_format = given.choice("tableFormat", _FORMATS if location.is_local else _STORED_FORMATS)
+    table_format = given.choice("tableFormat", FORMATS if location.is_local else _STORED_FORMATS)
     has_catalog = "catalog.type" in dict(location.settings)
     if table_format == "iceberg" and not has_catalog and not location.is_local:
         raise UsageError(

@@ -72,6 +72,7 @@ def test_a_file_lists_tables_with_options_of_their_own(tmp_path: Path) -> None:
         ("tables: {}", "no key 'tables'", "line 1"),
         ("topics:\n  a: {subscribe: b}", "'subscribe' is set by `lake serve`", "line 2"),
         ("topics:\n  a:\n    speed: 3", "'speed' of a table is not known", "line 3"),
+        ("topics:\n  a: deltta", "topic a has no format 'deltta'", "line 2"),
         ("topics:\n  a: {keepDays: soon}", "'keepDays' is 'soon'", "line 2"),
         ("topics: [a]", "`topics` is not a mapping", "line 1"),
     ],
@@ -82,6 +83,11 @@ def test_a_file_that_says_something_else_is_refused(tmp_path: Path, text: str, w
     with pytest.raises(UsageError, match=why) as refused:
         listed_in(file, {})
     assert where in refused.value.where
+
+
+def test_a_format_that_does_not_exist_is_refused_before_anything_starts() -> None:
+    with pytest.raises(UsageError, match=r"topic orders has no format 'deltta'.*write one of parquet, delta, iceberg"):
+        listed_words(["orders=deltta"], {})
 
 
 def test_options_find_the_side_that_they_are_for() -> None:

@@ -15,6 +15,7 @@ from rocketlake.model.names import check_topic
 from rocketlake.model.table_wish import TableWish, table_wish
 from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.lake.catalogs import CATALOG_OPTIONS
+from rocketlake.spark.lake.options import FORMATS
 from rocketlake.spark.lake.options import NAMES as SINK
 from rocketlake.spark.pipeline.yaml_text import Section, Text, option_text, read_yaml
 from rocketlake.spark.source.option_table import NAMES as SOURCE
@@ -71,7 +72,10 @@ def _table(topic: str, options: Mapping[str, str], common: Mapping[str, str], wh
         raise UsageError(
             f"option '{KEEP_DAYS}' is '{days}'", where=where, hint=f"write 1 to {_DAYS_MAX} days; 0 keeps all rows"
         )
-    if merged.get("tableFormat", "") != "iceberg":
+    if (table_format := merged.get("tableFormat", FORMATS[0])) not in FORMATS:
+        hint = "write one of " + ", ".join(FORMATS)
+        raise UsageError(f"the table of topic {topic} has no format '{table_format}'", where=where, hint=hint)
+    if table_format != "iceberg":
         # Those of all tables may name a catalog, which only Iceberg tables have.
         merged = {name: value for name, value in merged.items() if name in options or name not in CATALOG_OPTIONS}
     return WantedTable(topic, tuple(sorted(merged.items())), int(days))
