@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake import ClientConfig, Message, Producer, ProducerConfig, PushConsumer, SimpleConsumer
+from rocketlake.admin import Admin
 from rocketlake.auth.credentials import Credentials
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.cli.tree import app
 from rocketlake.model.message import StoredMessage
 from rocketlake.net.client import NetClient
@@ -303,3 +304,14 @@ def test_who_changed_what_and_who_was_refused_is_noted(guarded: Guarded) -> None
     refused = json.loads((guarded.folder / "namesrv" / "audit.jsonl").read_text().splitlines()[-1])
     assert (refused["user"], refused["outcome"]) == ("fred", "NO_PERMISSION")
     assert fred.secret_key not in broker and guarded.admin.secret_key not in broker
+
+
+async def test_a_purge_that_is_refused_speaks_of_the_deletion(guarded: Guarded) -> None:
+    guarded.rocketlake("topic", "create", "Kept")
+    looks = guarded.add("looks")
+    for resource in ("Cluster:*", "Topic:*", "Group:*"):
+        guarded.rocketlake("acl", "allow", "looks", "Get,List", resource)
+    async with Admin(client_config=guarded.config(looks)) as admin:
+        with pytest.raises(RemoteError, match=r"DELETE_TOPIC_IN_BROKER was refused"):
+            await admin.purge_topic("Kept")
+        assert "Kept" in await admin.topics()

@@ -159,10 +159,11 @@ class Cluster:
         route = await self.route(topic)
         return {broker.name: broker.addresses[0] for broker in route.brokers if 0 in broker.addresses}
 
-    async def settings(self, topic: str) -> dict[str, TopicConfig]:
-        """The topic's settings on each master that has it, by broker name."""
+    async def settings(self, topic: str, brokers: Collection[str] = ()) -> dict[str, TopicConfig]:
+        """The topic's settings on each master that has it, or on these brokers only, by broker name."""
+        masters = await self.masters()
         answers = await self.at_each(
-            await self.masters(),
+            {name: address for name, address in masters.items() if not brokers or name in brokers},
             RequestCode.GET_TOPIC_CONFIG,
             GetTopicConfigHeader(topic=topic),
             accept=(ResponseCode.TOPIC_NOT_EXIST,),

@@ -149,7 +149,7 @@ class Topics:
         return sorted(settings)
 
     async def _make_anew(self, topic: str, settings: Mapping[str, TopicConfig]) -> None:
-        making = [self._cluster.make_topic({broker: config}) for broker, config in settings.items()]
+        making = [self._put_if_gone(broker, config) for broker, config in settings.items()]
         outcomes = zip(settings, await asyncio.gather(*making, return_exceptions=True), strict=True)
         errors = {broker: outcome for broker, outcome in outcomes if isinstance(outcome, BaseException)}
         if not errors:
@@ -159,12 +159,17 @@ class Topics:
             raise cause
         command = "create" if len(errors) == len(settings) else "spread"  # as it is on the other brokers
         attributes = {f"+{name}={value}" for config in settings.values() for name, value in config.attributes.items()}
-        had = [settings_text(settings), *sorted(attributes)]
+        had = ", ".join([settings_text(settings), *sorted(attributes)])
         raise RocketLakeError(
             f"topic {topic!r} could not be made anew on {', '.join(errors)}, and may be gone there: {cause.what}",
             where=cause.where,
-            hint=f"mend that, then `rocketlake topic {command} {topic}`; it had {', '.join(had)}",
+            hint=f"mend that, then `rocketlake topic {command} {topic}`; it had {had}",
         ) from cause
+
+    async def _put_if_gone(self, broker: str, config: TopicConfig) -> None:
+        """One that refused the deletion has it, and would perhaps refuse this, too."""
+        if not await self._cluster.settings(config.name, [broker]):
+            await self._cluster.make_topic({broker: config})
 
     async def check_deletion(self, topic: str, *, force: bool = False) -> int:
         """How many messages would go with it. RocketLakeError if groups read it, unless `force`."""
