@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,7 @@ from rocketlake.admin import Admin
 from rocketlake.admin.messages.transactions import OpenTransactions
 from rocketlake.base.errors import UsageError
 from rocketlake.codec.record import decode_records
+from rocketlake.codec.record_layout import MAGIC_V1
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.sink.cluster_sends import ClusterSends, connect
@@ -255,29 +257,46 @@ def test_a_decided_batch_whose_lists_have_expired_says_so(tmp_path: Path) -> Non
         while store.min_offset("Expired__decisions", queue_id) <= offset:
             assert time.monotonic() < ends, "the list does not expire"
             time.sleep(0.05)
-        with pytest.raises(WriteFailed, match=rf"list .* at {offset} has expired or.*Cure: .*fileReservedTime"):
+        with pytest.raises(WriteFailed, match=rf"list .* at {offset} has expired, .*Cure: .*fileReservedTime"):
             query.commit(query.tasks(0, rows(0, 5)))
+
+
+def damage(cluster: EmbeddedCluster, word: bytes) -> None:
+    """Make the record that has this word unreadable."""
+    path, magic = cluster.standalone.broker.store.log.list.files[0].path, struct.pack(">i", MAGIC_V1)
+    log = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek(log.rindex(magic, 0, log.index(word)))
+        file.write(b"none")
 
 
 def test_a_damaged_list_is_not_taken_for_the_next_one(tmp_path: Path) -> None:
     """A broker passes records by that it cannot read; the next list may be of another attempt."""
     with EmbeddedCluster(tmp_path) as cluster:
-        query = Query(cluster, "Damaged")
+        query = Query(cluster, "Damaged", deliveryTimeoutMs="200")
 
         async def work() -> None:
             journal = await open_journal(query.sends, query.options, "query")
             lists = [HalfList("group", prefix, 0, [], b"") for prefix in ("first", "second")]
             first, second = [await journal.add_list(each, "key", 0) for each in lists]
             assert second == (first[0], first[1] + 1)
-            store = cluster.standalone.broker.store
-            with store.log.list.files[0].path.open("r+b") as file:
-                file.seek(len("size"))
-                file.write(b"none")  # in the place of the magic number
+            damage(cluster, b"first")
             assert (await journal.read_list(second)).prefix == "second"
-            with pytest.raises(WriteFailed, match="has expired or is damaged"):
+            with pytest.raises(WriteFailed, match=f"offset {first[1]} cannot be read.*names damaged records"):
                 await journal.read_list(first)
 
         query.sends.run(work())
+
+
+def test_a_damaged_decision_stops_the_query(tmp_path: Path) -> None:
+    """The batch would be decided, and seen, a second time."""
+    with EmbeddedCluster(tmp_path) as cluster:
+        query = Query(cluster, "Damaged", deliveryTimeoutMs="200")
+        query.decide_only(query.tasks(0, rows(0, 5)))
+        query.commit(query.tasks(0, rows(0, 5)))
+        damage(cluster, b'"kind":"commit"')
+        with pytest.raises(WriteFailed, match="offset 0 cannot be read"):
+            query.tasks(0, rows(0, 5))
 
 
 def open_ones(cluster: EmbeddedCluster, *, given_up: bool = False) -> OpenTransactions:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.wire import Outgoing, PullAnswer, PullStatus, offset_calls, pull
+from rocketlake.client.wire import Outgoing, PullAnswer, offset_calls, pull
 from rocketlake.codec import property_text
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
@@ -40,10 +41,10 @@ __all__ = ["BatchPassed", "Journal", "Standing", "decision_queues"]
 _STEP = 32
 """Records of one look: brokers give no more at once."""
 _READ_BYTES = 4 << 20
-_LIST_GONE = (
-    "have the broker keep messages (fileReservedTime) for longer than a query stands still; its log names damaged"
-    " records. Of a decided batch the topics have the rows whose property RL_BATCH names it: write the others, then go"
-    " on behind it with a new checkpoint"
+_EXPIRED = (
+    "have the broker keep messages (fileReservedTime) for longer than a query stands still. Of a decided batch the"
+    " topics have the rows whose property RL_BATCH names it: write the others, then go on behind it with a new"
+    " checkpoint"
 )
 
 
@@ -142,10 +143,9 @@ class Journal:
         found = await self._read(queue, offset, offset + 1)
         if not found:
             raise WriteFailed(
-                f"the list of half messages in {queue} at {offset} has expired or is damaged, and they are not found"
-                " without it",
+                f"the list of half messages in {queue} at {offset} has expired, and they are not found without it",
                 where=queue.broker_name,
-                hint=_LIST_GONE,
+                hint=_EXPIRED,
             )
         return decode_list(found[0].body, f"{queue} at {offset}")
 
@@ -163,21 +163,30 @@ class Journal:
         )
 
     async def _read(self, queue: MessageQueue, start: int, end: int) -> list[StoredMessage]:
-        """The messages from `start` to before `end`, all of them but those that have expired or are damaged."""
+        """The messages from `start` to before `end`, all of them but those that have expired.
+
+        WriteFailed for a damaged one, too: brokers pass it by, and it may be the decision about this batch.
+        """
         doing = f"the read of {queue} at {start}"
         patience = self.calls.patience(queue, doing)
         found: list[StoredMessage] = []
         while start < end:
             answer = await self.calls.read(queue, doing, partial(self._pull, queue, start, end - start))
-            if answer.status is PullStatus.FOUND:
-                # In the place of one that is gone a broker gives the next one that it has.
-                found += [message for message in answer.messages if message.queue_offset < end]
-            elif not answer.is_deleted(start):
+            here = list(takewhile(lambda pair: pair[0] == pair[1].queue_offset, enumerate(answer.messages, start)))
+            found += [message for _, message in here]
+            if here:
+                start += len(here)
+            elif answer.is_deleted(start):
+                start = answer.next_offset
+            else:
                 await patience.after(
-                    WriteFailed(f"nothing can be read there yet ({answer.status.name})", where=queue.broker_name)
+                    WriteFailed(
+                        f"offset {start} cannot be read ({answer.status.name})",
+                        where=queue.broker_name,
+                        hint="look at the broker's log, it names damaged records; else 'deliveryTimeoutMs' lets the"
+                        " sink try for longer",
+                    )
                 )
-                continue
-            start = answer.next_offset
         return found
 
     async def _pull(self, queue: MessageQueue, offset: int, count: int, address: str, timeout_ms: int) -> PullAnswer:
