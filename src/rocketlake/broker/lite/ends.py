@@ -3,7 +3,7 @@
 Owns        the pieces in which they lie.
 Must not know   what an end says (light_queues.py).
 
-A dict of millions holds up the loop when it grows, or when its keys are listed. A piece of it does so for a moment.
+A dict of millions holds up the loop when it grows, is freed or has its keys listed, a piece of it for a moment only.
 """
 
 from __future__ import annotations
@@ -53,3 +53,9 @@ class Ends:
             keys = list(piece)
             for first in range(0, len(keys), at_once):
                 yield [(key, piece[key]) for key in keys[first : first + at_once] if key in piece]
+
+    def free(self) -> Iterator[None]:
+        """Free the memory of a table that nobody looks at any more, a part at each step."""
+        while self._pieces:
+            self._pieces.pop()
+            yield

@@ -312,8 +312,9 @@ class LightQueues(Service):
     # -- reading the log -----------------------------------------------------------------------------------------------
 
     def _make_anew(self) -> None:
-        for table in (self._ends, self._read):
-            table.clear()
+        for parent in list(self._ends):
+            self._forget(parent)
+        self._read.clear()
         self._file_is_unread = True
         self._parents = {topic.name for topic in self._topics.all() if is_lite_topic(topic)}
         self._read_all()
@@ -439,9 +440,14 @@ class LightQueues(Service):
 
     def _forget(self, parent: str) -> None:
         """Of what was read."""
-        self._ends.pop(parent, None)
+        if (ends := self._ends.pop(parent, None)) is not None and self.is_running:
+            self.spawn("free", self._free(ends))
         for key in [key for key in self._read if key[0] == parent]:
             del self._read[key]
+
+    async def _free(self, ends: Ends) -> None:
+        for _ in ends.free():
+            await self._clock.sleep(0)
 
     # -- the file ------------------------------------------------------------------------------------------------------
 

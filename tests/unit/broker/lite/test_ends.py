@@ -34,9 +34,14 @@ def test_a_walk_goes_on_while_light_queues_come_change_and_go() -> None:
     assert len(ends) == COUNT == sum(map(len, ends.steps(COUNT)))
 
 
-def test_no_step_lists_more_than_a_part_of_all_keys() -> None:
+def test_no_step_lists_or_frees_more_than_a_part() -> None:
     """A list of all of them holds up the loop for most of a second if they are ten million."""
     ends = Ends()
     for key in range(COUNT):
         ends.put(key, 1)
     assert max(map(len, ends.steps(COUNT))) < COUNT / 50
+    left = COUNT
+    for _ in ends.free():
+        before, left = left, sum(map(len, ends.steps(COUNT)))
+        assert before - COUNT / 50 < left < before
+    assert left == 0
