@@ -173,6 +173,16 @@ async def test_a_user_above_his_quota_is_told_so_and_what_to_do(guarded: Guarded
         await asyncio.gather(*(producer.send(Message("Metered", b"x"), timeout_ms=30_000) for _ in range(200)))
 
 
+def test_who_changes_its_own_secret_is_not_refused_halfway(guarded: Guarded, tmp_path: Path) -> None:
+    shown = guarded.rocketlake("acl", "add", "erin", "--super")
+    erin = Credentials("erin", shown.rpartition("secretKey: ")[2].strip())
+    (tmp_path / "new").write_text("another-secret-1\n")
+    told = guarded.rocketlake("acl", "change", "erin", "--password-file", str(tmp_path / "new"), user=erin)
+    assert "2 servers" in told  # broker and name server, which share one file
+    assert "erin" in guarded.rocketlake("acl", "users", user=Credentials("erin", "another-secret-1"))
+    guarded.rocketlake("acl", "remove", "erin", "--yes", user=Credentials("erin", "another-secret-1"))
+
+
 def test_a_user_without_rights_changes_nobody(guarded: Guarded) -> None:
     carol = guarded.add("carol")
     for words in (

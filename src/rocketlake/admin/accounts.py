@@ -68,14 +68,17 @@ class ClusterAccounts:
         if is_new and any(known.username == info.username for known in await self.users()):
             raise ConflictError(f"there is a user {info.username} already", hint="change it: `rocketlake acl change`")
         fields, body = {"username": info.username}, msgspec.json.encode(info)
-        done: list[str] = []
-        for address in await self._servers():
+        servers = await self._servers()
+        codes = []
+        for address in servers:
             known = parse(list[UserInfo], await self._ask(address, RequestCode.AUTH_LIST_USER, {}) or b"[]")
             is_there = any(user.username == info.username for user in known)
-            code = RequestCode.AUTH_UPDATE_USER if is_there else RequestCode.AUTH_CREATE_USER
+            codes.append(RequestCode.AUTH_UPDATE_USER if is_there else RequestCode.AUTH_CREATE_USER)
+        # Nothing is asked between the changes: a server that shares its file with one before looks at it when it is
+        # asked, and from then on refuses who changes its own secret and still signs with the old one.
+        for address, code in zip(servers, codes, strict=True):
             await self._ask(address, code, fields, body)
-            done.append(address)
-        return done
+        return servers
 
     async def drop_user(self, name: str) -> list[str]:
         """Delete a user with its policies."""
