@@ -174,7 +174,7 @@ def _given_up(what: str, tries: int, waited: float, error: Exception, options: S
     hint = (
         "look at the broker's log; 'fetchOffset.numRetries' and 'fetchOffset.retryIntervalMs' set how often it is asked"
         if isinstance(error, RemoteError)
-        else "start the broker; 'brokerWait' sets how long the source waits for one"
+        else "start the servers, or mend 'namesrvAddr'; 'brokerWait' sets how long the source waits for one"
     )
     return LinkError(f"{what} failed {times}: {_said(error)}", where=where, hint=hint)
 
