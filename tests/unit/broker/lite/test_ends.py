@@ -45,3 +45,15 @@ def test_no_step_lists_or_frees_more_than_a_part() -> None:
         before, left = left, sum(map(len, ends.steps(COUNT)))
         assert before - COUNT / 50 < left < before
     assert left == 0
+
+
+def test_who_looks_for_expired_ones_while_the_table_is_freed_finds_less_and_less() -> None:
+    ends = Ends()
+    for key in range(COUNT):
+        ends.put(key, 1)
+    freeing = ends.free()
+    for some in ends.steps(10):
+        for key, _ in some:
+            ends.drop(key)
+        next(freeing, None)
+    assert (len(ends), ends.get(COUNT - 1)) == (0, 0)
