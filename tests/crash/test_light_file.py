@@ -45,7 +45,7 @@ async def test_a_broker_that_is_killed_while_it_writes_the_file_knows_all_lite_t
         if number:
             broker.start()
         sending = asyncio.create_task(load.send_until_dead())
-        halves += await asyncio.to_thread(_die, broker, half, moments.uniform(0, 0.01))
+        halves += await asyncio.to_thread(_die, broker, half, moments.uniform(0, 0.004))
         await sending
     broker.start()
     await load.send_to_each()
