@@ -106,6 +106,7 @@ def up(
 
     with Logs(log_level, log_format, log_file, log_max_mb) as logs:
         given = settings_of(settings or ())
+        is_grpc_free = "grpcServerPort" not in given
         given.setdefault("grpcServerPort", str(grpc_port(broker_port)))
         (grpc,) = grpc_ports(given, 1)
         metrics = metrics_ports(metrics_port, broker_port, 1)
@@ -128,6 +129,8 @@ def up(
             typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
             if address := grpc_address():
                 typer.echo(f"  gRPC          {address}  (clients of RocketMQ 5)")
+            elif is_grpc_free:
+                typer.echo("  gRPC          not served: the clients of RocketMQ 5 need pip install 'rocketlake[proxy]'")
             if address := standalone.broker.monitor.address:
                 typer.echo(f"  metrics       http://{address}/metrics  (health: /health)")
                 typer.echo(f"                http://{standalone.name_server.monitor.address}/metrics  (name server)")

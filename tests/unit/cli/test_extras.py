@@ -53,6 +53,17 @@ def test_without_the_extra_a_command_ends_in_one_line_with_the_cure(
     assert "cure: pip install 'rocketlake[spark]'" in done.stderr
 
 
+def test_up_without_the_extra_says_that_grpc_is_not_served(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['ngh2'] = None; from rocketlake.cli.main import main; main()"
+    words = ["up", "--dir", str(tmp_path), "--namesrv-port", "0", "--broker-port", "0"]
+    with subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        said = list(iter(server.stdout.readline, "\n"))  # up to the first empty line
+        server.terminate()
+        server.communicate(timeout=60)
+    assert "not served: the clients of RocketMQ 5 need pip install 'rocketlake[proxy]'" in "".join(said)
+
+
 def test_ctrl_c_while_python_still_reads_modules_leaves_no_traceback() -> None:
     code = """
 import os, signal, sys
