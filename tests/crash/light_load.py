@@ -33,6 +33,7 @@ class LightLoad:
         self.tried = 0
         self.acked: set[int] = set()
         self.refused: set[str] = set()
+        """The reasons that the broker gave."""
         self._address = address
         self._moments = moments
 

@@ -250,9 +250,12 @@ async def test_light_queues_are_known_without_room_for_their_file(small_disk: Sm
         await _until(lambda: not half.exists())
         assert file.read_bytes() == saved
         broker.kill()
+    small_disk.fill()
     broker.start()
+    sending = asyncio.create_task(load.send_to_each())
+    await _until(lambda: any("after a start, which waits: disk full" in reason for reason in load.refused))
     small_disk.free()
-    await load.send_to_each()
+    await sending
     await _until(lambda: file.read_bytes() != saved)
     assert broker.stop() == 0
     load.check(broker.store)

@@ -225,8 +225,11 @@ class LightQueues(Service):
     def check_ready(self) -> None:
         """RemoteError while the light queues are not all known."""
         if not self.is_ready:
+            reason = self._store.not_writable_reason  # a full disk, as a rule
             raise RemoteError(
-                "the lite topics are read from the log after a start", code=ResponseCode.SYSTEM_BUSY, hint="ask again"
+                "the lite topics are read from the log after a start" + (f", which waits: {reason}" if reason else ""),
+                code=ResponseCode.SYSTEM_BUSY,
+                hint="ask again",
             )
 
     def stored(self, message: LiteMessage, queue_id: int, result: PutResult) -> None:
