@@ -64,3 +64,15 @@ async def test_without_the_setting_no_page_is_served(tmp_path: Path) -> None:
 async def test_a_start_in_front_of_no_name_server_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with ProxyAlone(load_proxy_conf(None, {"grpcServerPort": 0, "namesrvAddr": "127.0.0.1:1"})):
         await until(lambda: "clients get no new routes: no name server answers" in caplog.text)
+
+
+async def test_a_proxy_that_the_name_server_does_not_know_names_its_setting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Standalone(tmp_path, settings={"authenticationEnabled": "true"}) as cluster:
+        given = {"grpcServerPort": 0, "namesrvAddr": cluster.namesrv_address}
+        async with ProxyAlone(load_proxy_conf(None, given)):
+            await until(lambda: "clients get no new routes" in caplog.text)
+    assert (
+        "only signed requests. Cure: give the proxy a super user by innerClientAuthenticationCredentials" in caplog.text
+    )

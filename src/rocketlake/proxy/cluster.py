@@ -194,7 +194,10 @@ class Cluster(Service):
         try:
             return await self._servers.route(topic)
         except RocketLakeError as error:
-            self._warnings.warn("route", "clients get no new routes: %s", error)
+            why = str(error)
+            if isinstance(error, RemoteError) and error.code == ResponseCode.NO_PERMISSION:
+                why = f"{error.what}. Cure: give the proxy a super user by innerClientAuthenticationCredentials"
+            self._warnings.warn("route", "clients get no new routes: %s", why)
             raise
 
     async def _ask_route(self, topic: str) -> Route:
