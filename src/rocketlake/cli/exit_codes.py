@@ -59,8 +59,11 @@ class NotConfirmedError(UsageError):
 
 def exit_code_of(error: RocketLakeError) -> ExitCode:
     """The code that a command ends with after this error."""
+    from rocketlake.client.errors import SendFailed
     from rocketlake.net.network import CannotListen
 
+    if isinstance(error, SendFailed) and error.refusal is not None:
+        error = error.refusal
     if isinstance(error, RemoteError):
         if error.code in _NOT_THERE:
             return ExitCode.NOT_THERE

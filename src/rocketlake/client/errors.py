@@ -67,7 +67,10 @@ class NotRunning(UsageError):
 
 
 class SendFailed(RocketLakeError):
-    """No attempt to send was accepted; `attempts` names each broker tried and why it failed."""
+    """No attempt to send was accepted; `attempts` names each broker tried and why it failed.
+
+    `refusal`: why all of them were refused, if that is one reason; else None.
+    """
 
     def __init__(
         self,
@@ -81,12 +84,17 @@ class SendFailed(RocketLakeError):
         """`is_stopped`: the client was stopped meanwhile."""
         self.topic = topic
         self.attempts = tuple(attempts)
+        last = attempts[-1][1] if attempts else None
+        codes = {getattr(error, "code", None) for _, error in attempts}
+        self.refusal = last if isinstance(last, RemoteError) and len(codes) == 1 else None
         tried = "; ".join(f"{broker}: {_without_cure(error)}" for broker, error in self.attempts)
         tried = tried or "no attempt was made"
         what = f"message to topic {topic!r} was not sent"
         if timed_out:
             what += f" within {timeout_ms} ms"
         hint = "raise timeout_ms, or look at the broker" if timed_out else "look at the brokers named here"
+        if self.refusal is not None and self.refusal.hint and not timed_out:
+            hint = self.refusal.hint
         if is_stopped:
             what += " before the client was stopped"
             hint = "call `stop()` behind the last send"

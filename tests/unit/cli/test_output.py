@@ -27,7 +27,7 @@ from rocketlake.cli.exit_codes import MEANINGS, ExitCode, NotConfirmedError, exi
 from rocketlake.cli.output import DryRun, Yes, agreed
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, show, show_line, tell, tell_rows
 from rocketlake.cli.yaml_text import yaml_text
-from rocketlake.client.errors import NoRoute
+from rocketlake.client.errors import NoRoute, SendFailed
 from rocketlake.net.network import CannotListen
 from tests.tidy.tree import ROOT
 
@@ -140,6 +140,8 @@ def test_an_error_is_a_line_of_json(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         (NoRoute("orders", ["a:1"], is_read_only=True), 4),
         (RemoteError("x", code=18), 4),
         (RemoteError("x", code=16), 5),
+        (SendFailed("T", [("a", RemoteError("x", code=16))], timeout_ms=1, timed_out=False), 5),
+        (SendFailed("T", [("a", LinkError("x"))], timeout_ms=1, timed_out=False), 1),
         (LinkError("x"), 6),
         (CannotListen("127.0.0.1", 1, OSError(98, "in use")), 1),
         (NotConfirmedError("x"), 9),

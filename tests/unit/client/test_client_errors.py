@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.client.errors import NoRoute, NotRunning, SendFailed, TooManySends
 
 
@@ -19,6 +19,14 @@ def test_send_failed_names_every_attempt() -> None:
     text = str(SendFailed("T", attempts, timeout_ms=3000, timed_out=True))
     for part in ("a: refused", "b: reset", "3000 ms", "timeout_ms"):
         assert part in text
+
+
+def test_send_failed_for_one_reason_has_its_cure() -> None:
+    refused = RemoteError("no right", code=16, hint="ask for it")
+    alike = SendFailed("T", [("a", refused), ("b", refused)], timeout_ms=3000, timed_out=False)
+    assert (alike.refusal, alike.hint) == (refused, "ask for it")
+    mixed = SendFailed("T", [("a", LinkError("reset")), ("b", refused)], timeout_ms=3000, timed_out=False)
+    assert (mixed.refusal, mixed.hint) == (None, "look at the brokers named here")
 
 
 def test_send_failed_before_any_attempt_says_so() -> None:
